@@ -1,0 +1,1 @@
+"""Live streams: who publishes, who watches, and how frames get from one to all."""
