@@ -1,0 +1,56 @@
+"""Script data: the stream metadata, and the envelope that publishers put around it.
+
+A publisher sends "@setDataFrame", "onMetaData", values; a player and a file get it without the first
+word. Everything but reading and writing the values themselves compares bytes: data messages pass at
+the rate of the stream, and most of them are not ours to understand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rtmprelay.amf0 import AmfValue, EcmaArray, decode_first, encode
+from rtmprelay.errors import ProtocolError
+
+_ON_METADATA = encode("onMetaData")
+_SET_DATA_FRAME = encode("@setDataFrame")
+_CLEAR_DATA_FRAME = encode("@clearDataFrame")
+_SET_METADATA = _SET_DATA_FRAME + _ON_METADATA
+
+
+def encode_metadata(values: Mapping[str, AmfValue]) -> bytes:
+    """The payload of an onMetaData script tag, without "@setDataFrame"."""
+    return encode("onMetaData", EcmaArray(values))
+
+
+def decode_metadata(payload: bytes) -> dict[str, AmfValue] | None:
+    """The values of an onMetaData payload; None if it is another message or cannot be read."""
+    message = without_set_data_frame(payload)
+    if not message.startswith(_ON_METADATA):
+        return None
+    try:
+        # Only this one value: what some encoders append to it is of no use to anyone.
+        values, _ = decode_first(message, len(_ON_METADATA))
+    except ProtocolError:
+        return None
+    return dict(values) if isinstance(values, dict) else None
+
+
+def is_metadata(payload: bytes) -> bool:
+    """Whether this is onMetaData, in its envelope or not."""
+    return payload.startswith((_ON_METADATA, _SET_METADATA))
+
+
+def is_clear_data_frame(payload: bytes) -> bool:
+    """Whether the publisher takes metadata back."""
+    return payload.startswith(_CLEAR_DATA_FRAME)
+
+
+def without_set_data_frame(payload: bytes) -> bytes:
+    """As players and files want it."""
+    return payload.removeprefix(_SET_DATA_FRAME)
+
+
+def with_set_data_frame(payload: bytes) -> bytes:
+    """As servers want it from a publisher; a payload that has the envelope stays as it is."""
+    return payload if payload.startswith(_SET_DATA_FRAME) else _SET_DATA_FRAME + payload

@@ -1,0 +1,46 @@
+"""Text that must not be printed: stream keys, tokens, query strings."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+
+class Secret:
+    """Holds a secret whose `str` and `repr` are a mask, so that no log, traceback or answer shows it by accident.
+
+    The mask ends in a short hash: two places that show the same mask mean the same secret.
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The secret itself, for the one place that needs it."""
+        return self._value
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Secret):
+            return NotImplemented
+        return hmac.compare_digest(self._bytes(), other._bytes())
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._value))
+
+    def __repr__(self) -> str:
+        if not self._value:
+            return "<no secret>"
+        return f"<secret {hashlib.sha256(self._bytes()).hexdigest()[:6]}>"
+
+    __str__ = __repr__
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError("a Secret is not to be stored")
+
+    def _bytes(self) -> bytes:
+        return self._value.encode("utf-8", "surrogatepass")

@@ -1,0 +1,142 @@
+"""What both ends of an RTMP conversation share: handshake, chunks, acknowledgements and pings."""
+
+from __future__ import annotations
+
+from rtmprelay.session.acknowledgement import AcknowledgementAccount
+from rtmprelay.wire.chunks import ChunkReader, ChunkWriter, RawMessage
+from rtmprelay.wire.handshake import ClientHandshake, ServerHandshake
+from rtmprelay.wire.limits import WINDOW_ACKNOWLEDGEMENT_SIZE, ConnectionLimits
+from rtmprelay.wire.messages import (
+    Acknowledgement,
+    Command,
+    ControlMessage,
+    Message,
+    SetChunkSize,
+    SetPeerBandwidth,
+    UserControl,
+    UserControlType,
+    WindowAcknowledgementSize,
+    to_raw,
+)
+
+#: The chunk streams of what we send. Shared media has its own ones (see `media_chunk_stream`), because the
+#: headers on these lean on each other.
+CONTROL_CHUNK_STREAM = 2
+COMMAND_CHUNK_STREAM = 3
+STREAM_COMMAND_CHUNK_STREAM = 5
+
+_MEDIA_CHUNK_STREAMS = {8: 4, 9: 6, 18: 7}
+
+
+def media_chunk_stream(type_id: int) -> int:
+    """The chunk stream on which media of this type is sent."""
+    return _MEDIA_CHUNK_STREAMS[type_id]
+
+
+class MessageChannel:
+    """Bytes on one side, messages on the other. Knows nothing of what the messages are about."""
+
+    def __init__(
+        self, handshake: ServerHandshake | ClientHandshake, limits: ConnectionLimits, chunk_size: int
+    ) -> None:
+        self.account = AcknowledgementAccount()
+        self.ping_answered = 0
+        self._handshake: ServerHandshake | ClientHandshake | None = handshake
+        self._reader = ChunkReader(limits)
+        self._writer = ChunkWriter()
+        self._chunk_size = chunk_size
+        self._announced_window: int | None = None
+        self._outgoing: list[bytes] = []
+        self._take_handshake_bytes(handshake)
+
+    @property
+    def shaken(self) -> bool:
+        """Whether the handshake is over."""
+        return self._handshake is None
+
+    @property
+    def chunk_size(self) -> int:
+        """The size of outgoing chunks."""
+        return self._chunk_size
+
+    @property
+    def has_output(self) -> bool:
+        """Whether `bytes_to_send` has something."""
+        return bool(self._outgoing)
+
+    def receive(self, data: bytes) -> list[RawMessage]:
+        """Take what arrived; the messages that are complete now."""
+        sequence_number = self.account.received(len(data))
+        if sequence_number is not None and self._handshake is None:
+            self.send(Acknowledgement(sequence_number))
+        if self._handshake is not None:
+            data = self._shake(self._handshake, data)
+        return self._reader.feed(data) if data else []
+
+    def _shake(self, handshake: ServerHandshake | ClientHandshake, data: bytes) -> bytes:
+        handshake.feed(data)
+        self._take_handshake_bytes(handshake)
+        if not handshake.done:
+            return b""
+        self._handshake = None
+        return handshake.leftover
+
+    def _take_handshake_bytes(self, handshake: ServerHandshake | ClientHandshake) -> None:
+        pending = handshake.bytes_to_send()
+        if pending:
+            self._outgoing.append(pending)
+
+    def send(self, message: Message) -> None:
+        """Queue a control or command message."""
+        if not isinstance(message, Command):
+            chunk_stream_id = CONTROL_CHUNK_STREAM
+        elif message.stream_id:
+            chunk_stream_id = STREAM_COMMAND_CHUNK_STREAM
+        else:
+            chunk_stream_id = COMMAND_CHUNK_STREAM
+        self.send_raw(to_raw(message), chunk_stream_id)
+
+    def send_raw(self, raw: RawMessage, chunk_stream_id: int) -> None:
+        """Queue a message as it is."""
+        self._outgoing.append(self._writer.encode(raw, chunk_stream_id))
+
+    def announce_window(self) -> None:
+        """Say how often we want acknowledgements."""
+        self._announced_window = WINDOW_ACKNOWLEDGEMENT_SIZE
+        self.send(WindowAcknowledgementSize(WINDOW_ACKNOWLEDGEMENT_SIZE))
+
+    def announce_chunk_size(self) -> None:
+        """Say how large our chunks are from now on."""
+        self.send(SetChunkSize(self._chunk_size))
+        self._writer.chunk_size = self._chunk_size
+
+    def ping(self, timestamp: int) -> None:
+        """Ask the peer for a sign of life."""
+        self.send(UserControl(UserControlType.PING_REQUEST, timestamp % (1 << 32)))
+
+    def handle_control(self, message: ControlMessage) -> None:
+        """Do what a control message wants."""
+        match message:
+            case Acknowledgement(sequence_number):
+                self.account.peer_acknowledged(sequence_number)
+            case WindowAcknowledgementSize(size):
+                self.account.set_window(size)
+            case SetPeerBandwidth(size) if size != self._announced_window:
+                # The specification wants our window as the answer; it is never held back by the peer's wish.
+                self._announced_window = size
+                self.send(WindowAcknowledgementSize(size))
+            case UserControl(UserControlType.PING_REQUEST, value):
+                self.send(UserControl(UserControlType.PING_RESPONSE, value))
+            case UserControl(UserControlType.PING_RESPONSE):
+                self.ping_answered += 1
+            case _:
+                # Set Chunk Size and Abort are the chunk reader's; stream events and buffer lengths change nothing here.
+                return
+
+    def bytes_to_send(self) -> bytes:
+        """What is to be written now; it is forgotten here."""
+        if not self._outgoing:
+            return b""
+        data = b"".join(self._outgoing)
+        self._outgoing.clear()
+        return data

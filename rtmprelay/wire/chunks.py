@@ -1,0 +1,402 @@
+"""The chunk stream: messages cut into chunks, and put together again.
+
+The reader is on the frame path. It copies a payload once when a message arrives whole, and strips the headers of
+a run of equal chunks in one go, so that 128-byte chunks cost little more than large ones.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import attrs
+
+from rtmprelay.errors import LimitExceededError, LocalProtocolError, RemoteProtocolError
+from rtmprelay.media import TIMESTAMP_MODULUS
+from rtmprelay.wire.limits import DEFAULT_CHUNK_SIZE, LARGEST_MESSAGE_LENGTH, ConnectionLimits
+
+#: A 24-bit timestamp of this value says that 32 bits follow the header.
+EXTENDED_TIMESTAMP = 0xFFFFFF
+
+_SET_CHUNK_SIZE = 1
+_ABORT = 2
+
+#: Length of the message header by chunk format.
+_HEADER_LENGTHS = (11, 7, 3, 0)
+
+#: The longest basic header, message header and extended timestamp together.
+_LONGEST_HEADER = 3 + 11 + 4
+
+_unpack_uint32 = struct.Struct(">I").unpack_from
+
+
+@attrs.frozen
+class RawMessage:
+    """A whole RTMP message, not yet understood."""
+
+    type_id: int
+    timestamp: int
+    stream_id: int
+    payload: bytes
+
+
+@attrs.define(eq=False)
+class _IncomingChunkStream:
+    """What the next chunk header on this chunk stream leaves out, and the message in assembly."""
+
+    continuation: bytes
+    timestamp: int = 0
+    delta: int = 0
+    length: int = 0
+    type_id: int = 0
+    stream_id: int = 0
+    #: The 32-bit field behind the last full header, or None if there was none.
+    extended: int | None = None
+    assembly: bytearray | None = None
+
+
+class ChunkReader:
+    """Turns what arrives, in any pieces, into messages.
+
+    Set Chunk Size and Abort are obeyed here, because they change how the very next byte is read; all other
+    messages are returned.
+    """
+
+    def __init__(self, limits: ConnectionLimits | None = None) -> None:
+        limits = limits or ConnectionLimits()
+        self.chunk_size = DEFAULT_CHUNK_SIZE
+        self._max_message = min(limits.message_size, LARGEST_MESSAGE_LENGTH)
+        self._max_assembly = limits.assembly_size
+        self._max_streams = limits.chunk_streams
+        self._streams: dict[int, _IncomingChunkStream] = {}
+        self._assembled = 0
+        self._header_part = b""
+        # The chunk that the last read broke off in, and what is missing of it.
+        self._open: _IncomingChunkStream | None = None
+        self._open_remaining = 0
+
+    def feed(self, data: bytes) -> list[RawMessage]:
+        """Take what arrived and return the messages that are complete now."""
+        messages: list[RawMessage] = []
+        if self._header_part:
+            data = self._header_part + data
+            self._header_part = b""
+        position = 0
+        end = len(data)
+        if self._open is not None:
+            position = self._continue_open_chunk(self._open, data, messages)
+        while position < end:
+            header = self._read_header(data, position)
+            if header is None:
+                self._header_part = data[position:]
+                break
+            stream, position = header
+            position = self._read_payload(stream, data, position, messages)
+        return messages
+
+    def _continue_open_chunk(
+        self, stream: _IncomingChunkStream, data: bytes, messages: list[RawMessage]
+    ) -> int:
+        taken = min(self._open_remaining, len(data))
+        self._append(stream, memoryview(data)[:taken])
+        self._open_remaining -= taken
+        if self._open_remaining == 0:
+            self._open = None
+            self._finish_if_complete(stream, messages)
+        return taken
+
+    # -- headers ---------------------------------------------------------------------------------------------
+
+    def _read_header(self, data: bytes, position: int) -> tuple[_IncomingChunkStream, int] | None:
+        """Read one chunk header; None while it is incomplete."""
+        available = len(data) - position
+        first = data[position]
+        chunk_format = first >> 6
+        chunk_stream_id = first & 0x3F
+        basic_length = 1
+        if chunk_stream_id < 2:
+            basic_length = 2 + chunk_stream_id
+            if available < basic_length:
+                return None
+            chunk_stream_id = data[position + 1] + 64
+            if basic_length == 3:
+                chunk_stream_id += data[position + 2] << 8
+        body = position + basic_length
+        after = body + _HEADER_LENGTHS[chunk_format]
+        if len(data) < after:
+            return None
+        stream = self._streams.get(chunk_stream_id)
+        if stream is None:
+            stream = self._new_stream(chunk_stream_id, data[position:body])
+        if chunk_format == 3:
+            return self._continue_message(stream, data, after)
+        return self._begin_with_header(stream, chunk_format, data, body)
+
+    def _new_stream(self, chunk_stream_id: int, basic_header: bytes) -> _IncomingChunkStream:
+        """A chunk stream not seen before. Some encoders open one with a short header: absent fields are zero."""
+        if len(self._streams) >= self._max_streams:
+            raise LimitExceededError(
+                "chunk_streams", f"the peer uses more than {self._max_streams} chunk streams"
+            )
+        stream = _IncomingChunkStream(bytes([basic_header[0] | 0xC0]) + basic_header[1:])
+        self._streams[chunk_stream_id] = stream
+        return stream
+
+    def _begin_with_header(
+        self, stream: _IncomingChunkStream, chunk_format: int, data: bytes, body: int
+    ) -> tuple[_IncomingChunkStream, int] | None:
+        after = body + _HEADER_LENGTHS[chunk_format]
+        field = int.from_bytes(data[body : body + 3])
+        extended = None
+        if field == EXTENDED_TIMESTAMP:
+            if len(data) < after + 4:
+                return None
+            extended = field = _unpack_uint32(data, after)[0]
+            after += 4
+        self._discard_unfinished(stream)
+        if chunk_format < 2:
+            length = int.from_bytes(data[body + 3 : body + 6])
+            if length > self._max_message:
+                raise LimitExceededError(
+                    "message_size", f"a message of {length} bytes is over {self._max_message}"
+                )
+            stream.length = length
+            stream.type_id = data[body + 6]
+        stream.extended = extended
+        if chunk_format == 0:
+            stream.stream_id = int.from_bytes(data[body + 7 : body + 11], "little")
+            stream.timestamp = field
+            # A format 3 chunk that begins the next message repeats this field as its delta (specification 5.3.1.2.4).
+            stream.delta = field
+        else:
+            stream.delta = field
+            stream.timestamp = (stream.timestamp + field) % TIMESTAMP_MODULUS
+        return stream, after
+
+    def _continue_message(
+        self, stream: _IncomingChunkStream, data: bytes, after: int
+    ) -> tuple[_IncomingChunkStream, int] | None:
+        begins_message = stream.assembly is None
+        if stream.extended is not None:
+            # Some peers repeat the extended timestamp here, as they should; older librtmp leaves it out.
+            repeated = self._extended_is_repeated(stream, data, after)
+            if repeated is None:
+                return None
+            if repeated:
+                after += 4
+        if begins_message:
+            stream.timestamp = (stream.timestamp + stream.delta) % TIMESTAMP_MODULUS
+        return stream, after
+
+    @staticmethod
+    def _extended_is_repeated(stream: _IncomingChunkStream, data: bytes, position: int) -> bool | None:
+        """Whether the next four bytes are the extended timestamp; None while that cannot be told."""
+        found = data[position : position + 4]
+        candidates = {stream.extended or 0, stream.timestamp}
+        if len(found) == 4:
+            return int.from_bytes(found) in candidates
+        if any(candidate.to_bytes(4).startswith(found) for candidate in candidates):
+            return None
+        return False
+
+    # -- payloads --------------------------------------------------------------------------------------------
+
+    def _read_payload(
+        self, stream: _IncomingChunkStream, data: bytes, position: int, messages: list[RawMessage]
+    ) -> int:
+        """Take this chunk's payload, as much as there is, and a run of chunks that continue it."""
+        assembly = stream.assembly
+        end = len(data)
+        if assembly is None:
+            length = stream.length
+            if length <= self.chunk_size:
+                after = position + length
+                if after <= end:  # The common case: the whole message lies in one chunk in this read.
+                    self._deliver(stream, data[position:after], messages)
+                    return after
+            assembly = stream.assembly = bytearray()
+        wanted = min(self.chunk_size, stream.length - len(assembly))
+        after = position + wanted
+        if after > end:
+            self._append(stream, memoryview(data)[position:end])
+            self._open = stream
+            self._open_remaining = after - end
+            return end
+        self._append(stream, memoryview(data)[position:after])
+        if stream.extended is None:
+            after = self._take_run(stream, data, after)
+        self._finish_if_complete(stream, messages)
+        return after
+
+    def _take_run(self, stream: _IncomingChunkStream, data: bytes, position: int) -> int:
+        """Take the full chunks that directly continue this message, all their headers stripped at once."""
+        assembly = stream.assembly
+        assert assembly is not None
+        header = stream.continuation
+        stride = len(header) + self.chunk_size
+        count = min((len(data) - position) // stride, (stream.length - len(assembly)) // self.chunk_size)
+        if count < 2:
+            return position
+        for index, byte in enumerate(header):
+            column = data[position + index : position + count * stride : stride]
+            same = len(column) - len(column.lstrip(bytes([byte])))
+            count = min(count, same)
+        if count < 2:
+            return position
+        after = position + count * stride
+        run = bytearray(memoryview(data)[position:after])
+        for shift in range(len(header)):
+            # Each pass removes one header column; the rows are shorter by one after it.
+            del run[:: stride - shift]
+        self._append(stream, run)
+        return after
+
+    def _append(self, stream: _IncomingChunkStream, part: memoryview | bytearray) -> None:
+        assembly = stream.assembly
+        assert assembly is not None
+        self._assembled += len(part)
+        if self._assembled > self._max_assembly:
+            raise LimitExceededError(
+                "assembly_size", f"over {self._max_assembly} bytes of unfinished messages"
+            )
+        assembly += part
+
+    def _finish_if_complete(self, stream: _IncomingChunkStream, messages: list[RawMessage]) -> None:
+        assembly = stream.assembly
+        if assembly is not None and len(assembly) >= stream.length:
+            self._discard_unfinished(stream)
+            self._deliver(stream, bytes(assembly), messages)
+
+    def _discard_unfinished(self, stream: _IncomingChunkStream) -> None:
+        if stream.assembly is not None:
+            self._assembled -= len(stream.assembly)
+            stream.assembly = None
+
+    def _deliver(self, stream: _IncomingChunkStream, payload: bytes, messages: list[RawMessage]) -> None:
+        type_id = stream.type_id
+        if type_id == _SET_CHUNK_SIZE:
+            self._set_chunk_size(payload)
+        elif type_id == _ABORT:
+            self._abort(payload)
+        else:
+            messages.append(RawMessage(type_id, stream.timestamp, stream.stream_id, payload))
+
+    def _set_chunk_size(self, payload: bytes) -> None:
+        if len(payload) < 4:
+            raise RemoteProtocolError(f"Set Chunk Size has {len(payload)} bytes instead of 4")
+        size = _unpack_uint32(payload)[0]
+        if not 1 <= size <= 0x7FFFFFFF:
+            raise RemoteProtocolError(f"a chunk size of {size} is outside 1 to {0x7FFFFFFF}")
+        self.chunk_size = min(size, LARGEST_MESSAGE_LENGTH)
+
+    def _abort(self, payload: bytes) -> None:
+        if len(payload) < 4:
+            raise RemoteProtocolError(f"Abort has {len(payload)} bytes instead of 4")
+        stream = self._streams.get(_unpack_uint32(payload)[0])
+        if stream is not None:
+            self._discard_unfinished(stream)
+
+
+# -- writing -------------------------------------------------------------------------------------------------
+
+
+def _basic_header(chunk_format: int, chunk_stream_id: int) -> bytes:
+    top = chunk_format << 6
+    if 2 <= chunk_stream_id < 64:
+        return bytes([top | chunk_stream_id])
+    if 64 <= chunk_stream_id < 320:
+        return bytes([top, chunk_stream_id - 64])
+    if 320 <= chunk_stream_id < 65600:
+        rest = chunk_stream_id - 64
+        return bytes([top | 1, rest & 0xFF, rest >> 8])
+    raise LocalProtocolError(f"chunk stream id {chunk_stream_id} is outside 2 to 65599")
+
+
+def _cut(first_header: bytes, continuation: bytes, payload: bytes, chunk_size: int) -> list[bytes]:
+    """The pieces of a message whose first chunk has this header."""
+    if len(payload) <= chunk_size:
+        return [first_header, payload]
+    pieces = [first_header, payload[:chunk_size]]
+    for start in range(chunk_size, len(payload), chunk_size):
+        pieces.append(continuation)
+        pieces.append(payload[start : start + chunk_size])
+    return pieces
+
+
+def standalone_chunks(message: RawMessage, chunk_stream_id: int, chunk_size: int) -> list[bytes]:
+    """The message as chunks that lean on no earlier one, so that the same bytes serve any number of peers."""
+    timestamp = message.timestamp % TIMESTAMP_MODULUS
+    length = len(message.payload)
+    if length > LARGEST_MESSAGE_LENGTH:
+        raise LocalProtocolError(
+            f"a message of {length} bytes does not fit: {LARGEST_MESSAGE_LENGTH} is the most"
+        )
+    extended = b"" if timestamp < EXTENDED_TIMESTAMP else timestamp.to_bytes(4)
+    header = b"".join(
+        (
+            _basic_header(0, chunk_stream_id),
+            min(timestamp, EXTENDED_TIMESTAMP).to_bytes(3),
+            length.to_bytes(3),
+            bytes([message.type_id]),
+            message.stream_id.to_bytes(4, "little"),
+            extended,
+        )
+    )
+    return _cut(header, _basic_header(3, chunk_stream_id) + extended, message.payload, chunk_size)
+
+
+def encode_standalone(message: RawMessage, chunk_stream_id: int, chunk_size: int) -> bytes:
+    """`standalone_chunks`, joined."""
+    return b"".join(standalone_chunks(message, chunk_stream_id, chunk_size))
+
+
+@attrs.define(eq=False)
+class _OutgoingChunkStream:
+    """The last message header sent on a chunk stream."""
+
+    timestamp: int
+    delta: int | None
+    length: int
+    type_id: int
+    stream_id: int
+
+
+class ChunkWriter:
+    """Encodes messages for one peer, with the shortest header that the one before allows.
+
+    What it returns must be sent, in this order: later headers lean on it. Media that is shared between peers
+    goes through `encode_standalone` instead, on chunk streams that this writer does not use.
+    """
+
+    def __init__(self) -> None:
+        self.chunk_size = DEFAULT_CHUNK_SIZE
+        self._streams: dict[int, _OutgoingChunkStream] = {}
+
+    def encode(self, message: RawMessage, chunk_stream_id: int) -> bytes:
+        """The chunks of one message."""
+        last = self._streams.get(chunk_stream_id)
+        if last is None or last.stream_id != message.stream_id or message.timestamp < last.timestamp:
+            return self._encode_full(message, chunk_stream_id)
+        delta = message.timestamp - last.timestamp
+        if delta >= EXTENDED_TIMESTAMP:
+            return self._encode_full(message, chunk_stream_id)
+        same_shape = last.length == len(message.payload) and last.type_id == message.type_id
+        if not same_shape:
+            chunk_format = 1
+            body = delta.to_bytes(3) + len(message.payload).to_bytes(3) + bytes([message.type_id])
+        elif delta != last.delta:
+            chunk_format, body = 2, delta.to_bytes(3)
+        else:
+            chunk_format, body = 3, b""
+        self._remember(message, chunk_stream_id, delta)
+        header = _basic_header(chunk_format, chunk_stream_id) + body
+        return b"".join(_cut(header, _basic_header(3, chunk_stream_id), message.payload, self.chunk_size))
+
+    def _encode_full(self, message: RawMessage, chunk_stream_id: int) -> bytes:
+        # No delta is remembered: what a format 3 chunk means directly behind a format 0 one is read differently.
+        self._remember(message, chunk_stream_id, None)
+        return encode_standalone(message, chunk_stream_id, self.chunk_size)
+
+    def _remember(self, message: RawMessage, chunk_stream_id: int, delta: int | None) -> None:
+        self._streams[chunk_stream_id] = _OutgoingChunkStream(
+            message.timestamp, delta, len(message.payload), message.type_id, message.stream_id
+        )

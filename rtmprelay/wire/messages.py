@@ -1,0 +1,257 @@
+"""Typed control and command messages, and their bytes. Media payloads pass through untouched and are not parsed here."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from enum import IntEnum
+from typing import TypeAlias
+
+import attrs
+
+from rtmprelay import amf0
+from rtmprelay.amf0 import AmfValue
+from rtmprelay.errors import LimitExceededError, RemoteProtocolError
+from rtmprelay.media import TIMESTAMP_MODULUS
+from rtmprelay.wire.chunks import RawMessage
+
+
+class MessageType(IntEnum):
+    """The message type ids of RTMP."""
+
+    SET_CHUNK_SIZE = 1
+    ABORT = 2
+    ACKNOWLEDGEMENT = 3
+    USER_CONTROL = 4
+    WINDOW_ACKNOWLEDGEMENT_SIZE = 5
+    SET_PEER_BANDWIDTH = 6
+    AUDIO = 8
+    VIDEO = 9
+    DATA_AMF3 = 15
+    COMMAND_AMF3 = 17
+    DATA_AMF0 = 18
+    COMMAND_AMF0 = 20
+    AGGREGATE = 22
+
+
+class UserControlType(IntEnum):
+    """The event types of a User Control message."""
+
+    STREAM_BEGIN = 0
+    STREAM_EOF = 1
+    STREAM_DRY = 2
+    SET_BUFFER_LENGTH = 3
+    STREAM_IS_RECORDED = 4
+    PING_REQUEST = 6
+    PING_RESPONSE = 7
+
+
+class BandwidthLimit(IntEnum):
+    """How strictly a Set Peer Bandwidth is meant."""
+
+    HARD = 0
+    SOFT = 1
+    DYNAMIC = 2
+
+
+@attrs.frozen
+class SetChunkSize:
+    """From now on chunks of the sender hold up to this many payload bytes."""
+
+    size: int
+
+
+@attrs.frozen
+class Abort:
+    """The unfinished message on this chunk stream will not be finished."""
+
+    chunk_stream_id: int
+
+
+@attrs.frozen
+class Acknowledgement:
+    """So many bytes (modulo 2^32) arrived since the connection began."""
+
+    sequence_number: int
+
+
+@attrs.frozen
+class WindowAcknowledgementSize:
+    """The sender expects an Acknowledgement after each so many bytes."""
+
+    size: int
+
+
+@attrs.frozen
+class SetPeerBandwidth:
+    """The receiver may have at most this many unacknowledged bytes under way."""
+
+    size: int
+    limit: BandwidthLimit
+
+
+@attrs.frozen
+class UserControl:
+    """A stream event or a ping. `value` is a stream id or, for pings, a timestamp."""
+
+    event: int
+    value: int
+    #: Only for SET_BUFFER_LENGTH.
+    buffer_ms: int = 0
+
+
+@attrs.frozen
+class Command:
+    """A remote call, or the answer to one. `arguments` come behind the command object."""
+
+    name: str
+    transaction_id: float = 0.0
+    command_object: AmfValue = None
+    arguments: tuple[AmfValue, ...] = ()
+    stream_id: int = 0
+
+
+ControlMessage: TypeAlias = (
+    SetChunkSize | Abort | Acknowledgement | WindowAcknowledgementSize | SetPeerBandwidth | UserControl
+)
+Message: TypeAlias = ControlMessage | Command
+
+
+# -- encoding ------------------------------------------------------------------------------------------------
+
+
+def _encode_user_control(message: UserControl) -> bytes:
+    body = struct.pack(">HI", message.event, message.value)
+    if message.event == UserControlType.SET_BUFFER_LENGTH:
+        body += message.buffer_ms.to_bytes(4)
+    return body
+
+
+def _encode_control(message: ControlMessage) -> tuple[MessageType, bytes]:
+    match message:
+        case SetChunkSize(size):
+            return MessageType.SET_CHUNK_SIZE, size.to_bytes(4)
+        case Abort(chunk_stream_id):
+            return MessageType.ABORT, chunk_stream_id.to_bytes(4)
+        case Acknowledgement(sequence_number):
+            return MessageType.ACKNOWLEDGEMENT, sequence_number.to_bytes(4)
+        case WindowAcknowledgementSize(size):
+            return MessageType.WINDOW_ACKNOWLEDGEMENT_SIZE, size.to_bytes(4)
+        case SetPeerBandwidth(size, limit):
+            return MessageType.SET_PEER_BANDWIDTH, struct.pack(">IB", size, limit)
+        case UserControl():
+            return MessageType.USER_CONTROL, _encode_user_control(message)
+
+
+def to_raw(message: Message) -> RawMessage:
+    """The message as it goes to the chunk writer."""
+    if isinstance(message, Command):
+        payload = amf0.encode(
+            message.name, message.transaction_id, message.command_object, *message.arguments
+        )
+        return RawMessage(MessageType.COMMAND_AMF0, 0, message.stream_id, payload)
+    type_id, payload = _encode_control(message)
+    return RawMessage(type_id, 0, 0, payload)
+
+
+# -- decoding ------------------------------------------------------------------------------------------------
+
+
+def _uint32(payload: bytes, what: str) -> int:
+    if len(payload) < 4:
+        raise RemoteProtocolError(f"{what} has {len(payload)} bytes instead of 4")
+    return int.from_bytes(payload[:4])
+
+
+def _decode_peer_bandwidth(payload: bytes) -> SetPeerBandwidth:
+    size = _uint32(payload, "Set Peer Bandwidth")
+    limit = payload[4] if len(payload) > 4 else BandwidthLimit.DYNAMIC
+    known = limit in (BandwidthLimit.HARD, BandwidthLimit.SOFT, BandwidthLimit.DYNAMIC)
+    return SetPeerBandwidth(size, BandwidthLimit(limit) if known else BandwidthLimit.DYNAMIC)
+
+
+def _decode_user_control(payload: bytes) -> UserControl:
+    if len(payload) < 2:
+        raise RemoteProtocolError(f"User Control has {len(payload)} bytes: too few for an event type")
+    event = int.from_bytes(payload[:2])
+    # Events of other vendors may be shorter; what is missing counts as zero.
+    value = int.from_bytes(payload[2:6])
+    buffer_ms = int.from_bytes(payload[6:10]) if event == UserControlType.SET_BUFFER_LENGTH else 0
+    return UserControl(event, value, buffer_ms)
+
+
+def _decode_command(values: list[AmfValue], stream_id: int) -> Command:
+    if not values or not isinstance(values[0], str):
+        raise RemoteProtocolError("a command message does not begin with the command's name")
+    transaction = values[1] if len(values) > 1 else 0.0
+    # Some encoders leave the transaction id null where no answer is wanted.
+    transaction_id = transaction if isinstance(transaction, float) else 0.0
+    command_object = values[2] if len(values) > 2 else None
+    return Command(values[0], transaction_id, command_object, tuple(values[3:]), stream_id)
+
+
+def without_amf3_marker(payload: bytes) -> bytes:
+    """The AMF0 part of an AMF3 command or data message: it follows one format byte, which is zero."""
+    return payload[1:] if payload[:1] == b"\x00" else payload
+
+
+_DECODERS: dict[int, Callable[[bytes], ControlMessage]] = {
+    MessageType.SET_CHUNK_SIZE: lambda payload: SetChunkSize(_uint32(payload, "Set Chunk Size")),
+    MessageType.ABORT: lambda payload: Abort(_uint32(payload, "Abort")),
+    MessageType.ACKNOWLEDGEMENT: lambda payload: Acknowledgement(_uint32(payload, "Acknowledgement")),
+    MessageType.WINDOW_ACKNOWLEDGEMENT_SIZE: lambda payload: WindowAcknowledgementSize(
+        _uint32(payload, "Window Acknowledgement Size")
+    ),
+    MessageType.SET_PEER_BANDWIDTH: _decode_peer_bandwidth,
+    MessageType.USER_CONTROL: _decode_user_control,
+}
+
+
+def from_raw(raw: RawMessage) -> Message | None:
+    """The typed form of a control or command message; None for a type that is not known."""
+    if raw.type_id == MessageType.COMMAND_AMF0:
+        return _decode_command(amf0.decode_all(raw.payload), raw.stream_id)
+    if raw.type_id == MessageType.COMMAND_AMF3:
+        return _decode_command(amf0.decode_all(without_amf3_marker(raw.payload)), raw.stream_id)
+    decoder = _DECODERS.get(raw.type_id)
+    return decoder(raw.payload) if decoder else None
+
+
+# -- aggregates ----------------------------------------------------------------------------------------------
+
+_AGGREGATE_HEADER = struct.Struct(">B3s3sB3s")
+
+#: The most messages in one aggregate: 16 MiB of empty ones would be over a million.
+MAX_AGGREGATE_PARTS = 10_000
+
+
+def split_aggregate(raw: RawMessage) -> list[RawMessage]:
+    """The messages inside an aggregate (type 22), on its message stream and moved to its time.
+
+    Each is laid out like an FLV tag: header, payload, and the size of both. The first one's timestamp counts as
+    the aggregate's own.
+    """
+    parts: list[RawMessage] = []
+    payload = raw.payload
+    position = 0
+    shift: int | None = None
+    while position < len(payload):
+        body = position + _AGGREGATE_HEADER.size
+        if body > len(payload):
+            raise RemoteProtocolError("an aggregate message ends inside the header of a part")
+        type_id, length, low, high, _ = _AGGREGATE_HEADER.unpack_from(payload, position)
+        end = body + int.from_bytes(length)
+        if end > len(payload):
+            raise RemoteProtocolError("an aggregate message ends inside a part")
+        if len(parts) >= MAX_AGGREGATE_PARTS:
+            raise LimitExceededError(
+                "aggregate_parts", f"over {MAX_AGGREGATE_PARTS} messages in one aggregate"
+            )
+        timestamp = high << 24 | int.from_bytes(low)
+        if shift is None:
+            shift = raw.timestamp - timestamp
+        parts.append(
+            RawMessage(type_id, (timestamp + shift) % TIMESTAMP_MODULUS, raw.stream_id, payload[body:end])
+        )
+        position = end + 4
+    return parts

@@ -1,0 +1,93 @@
+"""What a stream is called: from the many ways in which clients write it to one key."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+import attrs
+
+from rtmprelay.amf0 import AmfValue
+from rtmprelay.errors import RemoteProtocolError
+from rtmprelay.secret import Secret
+from rtmprelay.wire.limits import LONGEST_STREAM_KEY
+
+#: FFmpeg and Flash put the container's name before the stream's ("mp4:talk.mp4").
+_CONTAINER_PREFIXES = ("mp4:", "flv:", "f4v:", "mp3:")
+
+
+@attrs.frozen
+class StreamKey:
+    """The name of a stream, `app/name`. The whole text identifies it: `a` + `b/c` is `a/b` + `c`."""
+
+    app: str
+    name: str
+
+    def __str__(self) -> str:
+        return "/".join(part for part in (self.app, self.name) if part)
+
+
+@attrs.frozen
+class Application:
+    """What a `connect` names: the application, and the query strings that came with it."""
+
+    app: str
+    credentials: Secret
+
+
+def _split_query(text: str) -> tuple[str, str]:
+    path, _, query = text.partition("?")
+    return path, query
+
+
+def _refuse_unprintable(text: str, what: str) -> None:
+    if len(text) > LONGEST_STREAM_KEY:
+        raise RemoteProtocolError(f"the {what} has {len(text)} characters: {LONGEST_STREAM_KEY} is the most")
+    if any(unicodedata.category(character) == "Cc" for character in text):
+        raise RemoteProtocolError(f"the {what} has control characters in it")
+
+
+def _text_property(properties: Mapping[str, AmfValue], *names: str) -> str:
+    for name in names:
+        value = properties.get(name)
+        if isinstance(value, str) and value:
+            # Some clients wrap the address in quotes.
+            return value.strip("'\" ")
+    return ""
+
+
+def _path_and_query(url: str) -> tuple[str, str]:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "", ""
+    return parts.path, parts.query
+
+
+def join_queries(*queries: str) -> Secret:
+    """Several query strings as one, without repetition."""
+    distinct = dict.fromkeys(query for query in queries if query)
+    return Secret("&".join(distinct))
+
+
+def read_application(properties: Mapping[str, AmfValue]) -> Application:
+    """The application that a `connect` asks for. Without `app` the path of `tcUrl` says it; empty is fine."""
+    path, query = _path_and_query(_text_property(properties, "tcUrl", "tcurl"))
+    app, app_query = _split_query(_text_property(properties, "app"))
+    app = (app or path).strip("/")
+    _refuse_unprintable(app, "application name")
+    return Application(app, join_queries(app_query, query))
+
+
+def read_stream_name(application: Application, name: str) -> tuple[StreamKey, Secret]:
+    """The key of a stream that a client names inside an application, and the credentials that came along."""
+    path, query = _split_query(name)
+    path = path.strip("/")
+    for prefix in _CONTAINER_PREFIXES:
+        path = path.removeprefix(prefix)
+    key = StreamKey(application.app, path.removesuffix(".flv"))
+    _refuse_unprintable(str(key), "stream name")
+    if not str(key):
+        raise RemoteProtocolError("the stream has no name")
+    return key, join_queries(query, application.credentials.reveal())
