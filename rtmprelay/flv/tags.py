@@ -193,9 +193,10 @@ def _read_enhanced_video(payload: bytes) -> TagInfo:
         return UNKNOWN
     if header.command:
         return TagInfo(coded=False, enhanced=True)
-    codec = _VIDEO_FOURCC.get(header.fourcc)
+    # The rest of the header means the same for a codec that is new to us.
+    codec = _VIDEO_FOURCC.get(header.fourcc) or _unknown_fourcc(header.fourcc)
     if codec is None:
-        return TagInfo(codec=_unknown_fourcc(header.fourcc))
+        return UNKNOWN
     packet_type = header.packet_type
     if packet_type >= VideoPacketType.MULTITRACK:
         return UNKNOWN
@@ -234,9 +235,10 @@ def _read_enhanced_audio(payload: bytes) -> TagInfo:
     header = read_audio_header(payload)
     if header is None:
         return UNKNOWN
-    codec = _AUDIO_FOURCC.get(header.fourcc)
+    # The rest of the header means the same for a codec that is new to us.
+    codec = _AUDIO_FOURCC.get(header.fourcc) or _unknown_fourcc(header.fourcc)
     if codec is None:
-        return TagInfo(codec=_unknown_fourcc(header.fourcc))
+        return UNKNOWN
     packet_type = header.packet_type
     if packet_type not in _AUDIO_PACKETS:
         return UNKNOWN

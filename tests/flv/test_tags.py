@@ -154,7 +154,7 @@ VIDEO: list[tuple[bytes, TagInfo]] = [
     (b"", UNKNOWN),
     (b"\x00", UNKNOWN),
     (b"\x1e\x01" + DATA, UNKNOWN),
-    (b"\x91abcd" + DATA, TagInfo(codec="FourCC 'abcd'")),
+    (b"\x91abcd" + DATA, TagInfo(codec="FourCC 'abcd'", keyframe=True, enhanced=True)),
     (b"\x91ab\xffd" + DATA, UNKNOWN),
     (b"\x91ab\nd" + DATA, UNKNOWN),
 ]
@@ -187,7 +187,7 @@ AUDIO: list[tuple[bytes, TagInfo]] = [
     (b"\x95\x11mp4a" + track(0, DATA) + track(1, DATA), frame_of("AAC", enhanced=True, tracks=(0, 1))),
     (b"\x95\x20fLaC" + track(2, DATA) + b"Opus" + track(5, b"x"), header_of("FLAC", (2, 5), enhanced=True)),
     (b"\x95\x05Opus\x00" + DATA, UNKNOWN),
-    (b"\x91abcd" + DATA, TagInfo(codec="FourCC 'abcd'")),
+    (b"\x91abcd" + DATA, TagInfo(codec="FourCC 'abcd'", enhanced=True)),
     (b"", UNKNOWN),
     (b"\xc0" + DATA, UNKNOWN),
     (b"\xd0" + DATA, UNKNOWN),
