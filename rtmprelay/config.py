@@ -1,0 +1,74 @@
+"""The configuration of a relay, and how options become it."""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+
+from rtmprelay.errors import ConfigError
+from rtmprelay.streams.limits import QueueLimits, StreamLimits
+from rtmprelay.wire.limits import (
+    LARGEST_OUTGOING_CHUNK_SIZE,
+    SMALLEST_OUTGOING_CHUNK_SIZE,
+    ConnectionLimits,
+)
+
+DEFAULT_LISTEN = "tcp:1935"
+
+#: Connections that the kernel keeps until they are accepted; Twisted's 50 is too few when an audience arrives.
+_BACKLOG = 1024
+
+_SHORT_FORM = re.compile(r"(?P<host>\[[^\]]+\]|[^:/=]*):(?P<port>\d+)")
+
+
+@attrs.frozen
+class RelayConfig:
+    """Everything that a `RelayService` can be told."""
+
+    #: Where to listen, as Twisted endpoint descriptions.
+    listen: tuple[str, ...] = (DEFAULT_LISTEN,)
+    #: The size of outgoing chunks.
+    chunk_size: int = LARGEST_OUTGOING_CHUNK_SIZE
+    connection_limits: ConnectionLimits = attrs.field(factory=ConnectionLimits)
+    stream_limits: StreamLimits = attrs.field(factory=StreamLimits)
+    queue_limits: QueueLimits = attrs.field(factory=QueueLimits)
+    #: Connections at the same time; each one costs a file descriptor and some memory.
+    max_connections: int = 10_000
+    #: Connections from one address that have not sent `connect`.
+    max_unconnected_per_address: int = 2_000
+    #: Seconds between two reports on what goes through a connection.
+    statistics_interval: float = 30.0
+
+
+def listen_description(text: str) -> str:
+    """A Twisted endpoint description from what an operator wrote: that, or `1935`, `:1935`, `HOST:1935`."""
+    if text.isdecimal():
+        text = f":{text}"
+    short = _SHORT_FORM.fullmatch(text)
+    if short is None or short["host"] in ("tcp", "tcp6"):
+        return _with_backlog(text)
+    port = int(short["port"])
+    if port > 65535:
+        raise ConfigError(f"{port} is not a port: 0 to 65535 are")
+    host = short["host"].strip("[]")
+    interface = f":interface={_escape(host)}" if host else ""
+    return _with_backlog(f"tcp:{port}{interface}")
+
+
+def _escape(host: str) -> str:
+    return host.replace(":", r"\:")
+
+
+def _with_backlog(description: str) -> str:
+    if description.startswith(("tcp:", "tcp6:", "ssl:")) and ":backlog=" not in description:
+        return f"{description}:backlog={_BACKLOG}"
+    return description
+
+
+def chunk_size(text: str) -> int:
+    """The size of outgoing chunks from what an operator wrote."""
+    smallest, largest = SMALLEST_OUTGOING_CHUNK_SIZE, LARGEST_OUTGOING_CHUNK_SIZE
+    if not text.isdecimal() or not smallest <= int(text) <= largest:
+        raise ConfigError(f"{text!r} is not a number of bytes from {smallest} to {largest}")
+    return int(text)

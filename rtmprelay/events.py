@@ -1,0 +1,201 @@
+"""What happens in the relay, as values: the same ones feed the log, the hooks, the dashboard and the event log."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Event:
+    """Something that happened. No field ever holds a secret."""
+
+    #: What machines call it.
+    name: ClassVar[str]
+    #: How the log puts it; `{field}` is filled in.
+    sentence: ClassVar[str]
+
+    def fields(self) -> dict[str, object]:
+        """The event's own fields."""
+        return attrs.asdict(self, recurse=False)
+
+
+@attrs.frozen(kw_only=True)
+class ConnectionOpened(Event):
+    """Somebody connected."""
+
+    name = "connection_opened"
+    sentence = "Connection {connection} accepted from {peer}"
+    connection: str
+    peer: str
+
+
+@attrs.frozen(kw_only=True)
+class ConnectionRefused(Event):
+    """Somebody connected while there were too many others."""
+
+    name = "connection_refused"
+    sentence = "Connection from {peer} refused: {reason}"
+    peer: str
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class HandshakeCompleted(Event):
+    """A peer speaks RTMP."""
+
+    name = "handshake_completed"
+    sentence = "Handshake of {connection} completed ({form})"
+    connection: str
+    form: str
+
+
+@attrs.frozen(kw_only=True)
+class ClientConnected(Event):
+    """A client opened an application."""
+
+    name = "connect"
+    sentence = "connect of {connection} to application {app!r} ({client})"
+    connection: str
+    app: str
+    client: str
+
+
+@attrs.frozen(kw_only=True)
+class MessageStreamCreated(Event):
+    """A client made a message stream."""
+
+    name = "create_stream"
+    sentence = "createStream of {connection}: message stream {message_stream}"
+    connection: str
+    message_stream: int
+
+
+@attrs.frozen(kw_only=True)
+class CommandIgnored(Event):
+    """A client sent a command that is not known here."""
+
+    name = "command_ignored"
+    sentence = "{connection} sent {command!r}, which is not known here"
+    connection: str
+    command: str
+
+
+@attrs.frozen(kw_only=True)
+class PublishStarted(Event):
+    """A stream is live."""
+
+    name = "publish_started"
+    sentence = "publish of {stream} by {connection} started"
+    connection: str
+    stream: str
+
+
+@attrs.frozen(kw_only=True)
+class PublishRefused(Event):
+    """Somebody may not publish."""
+
+    name = "publish_refused"
+    sentence = "publish of {stream} by {connection} refused: {reason}"
+    connection: str
+    stream: str
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class PublishStopped(Event):
+    """A stream is not live any more. `clean` says whether the publisher meant it."""
+
+    name = "publish_stopped"
+    sentence = "publish of {stream} by {connection} stopped after {duration:.1f} s: {reason}"
+    connection: str
+    stream: str
+    reason: str
+    clean: bool
+    duration: float
+    messages: int
+    bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class CodecDetected(Event):
+    """What a stream is made of, as its first bytes say."""
+
+    name = "codec_detected"
+    sentence = "Codec detected in {stream}: video {video}, audio {audio}"
+    connection: str
+    stream: str
+    #: The same as `stream`, under the name that older log readers look for.
+    stream_key: str
+    video: str | None
+    audio: str | None
+
+
+@attrs.frozen(kw_only=True)
+class PlayStarted(Event):
+    """Somebody watches."""
+
+    name = "play_started"
+    sentence = "Player added: play of {stream} by {connection} started"
+    connection: str
+    stream: str
+
+
+@attrs.frozen(kw_only=True)
+class PlayRefused(Event):
+    """Somebody cannot watch."""
+
+    name = "play_refused"
+    sentence = "play of {stream} by {connection} refused: {reason}"
+    connection: str
+    stream: str
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class PlayStopped(Event):
+    """Somebody does not watch any more."""
+
+    name = "play_stopped"
+    sentence = "play of {stream} by {connection} stopped after {duration:.1f} s ({messages} messages, {dropped} dropped)"
+    connection: str
+    stream: str
+    duration: float
+    messages: int
+    bytes: int
+    dropped: int
+    dropped_by_reason: dict[str, int]
+
+
+@attrs.frozen(kw_only=True)
+class MediaStatistics(Event):
+    """What went through a connection since the last such event."""
+
+    name = "media_statistics"
+    sentence = "{role} {connection} of {stream}: {kbps:.0f} kbit/s, {messages} messages, {dropped} dropped, {queued} queued"
+    connection: str
+    stream: str
+    role: str
+    seconds: float
+    kbps: float
+    messages: int
+    bytes: int
+    dropped: int
+    queued: int
+
+
+@attrs.frozen(kw_only=True)
+class ConnectionClosed(Event):
+    """Somebody has gone, or was sent away."""
+
+    name = "connection_closed"
+    sentence = "Connection {connection} closed after {duration:.1f} s: {reason}"
+    connection: str
+    peer: str
+    reason: str
+    #: The limit that the peer went over, if that was the reason.
+    limit: str | None
+    duration: float
+    bytes_in: int
+    bytes_out: int

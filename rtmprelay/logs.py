@@ -1,0 +1,65 @@
+"""The log under twistd: lines of text or of flat JSON, from a chosen level on."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TextIO, cast
+
+from twisted.logger import (
+    FileLogObserver,
+    FilteringLogObserver,
+    ILogObserver,
+    LogEvent,
+    LogLevel,
+    LogLevelFilterPredicate,
+    formatEvent,
+    formatEventAsClassicLogText,
+)
+from twisted.python.failure import Failure
+
+#: What the options call the levels.
+LEVELS = {"debug": LogLevel.debug, "info": LogLevel.info, "warn": LogLevel.warn, "error": LogLevel.error}
+
+FORMATS = ("text", "json")
+
+#: Keys that Twisted's older logging puts beside its events; the line has them under other names.
+_LEGACY_KEYS = frozenset({"message", "time", "system", "isError", "format", "failure", "why", "printed"})
+
+
+def format_json(event: LogEvent) -> str:
+    """One event as one line of JSON, without nesting: what jq, Loki and others take as it is."""
+    time = cast(float, event.get("log_time", 0.0))
+    level = event.get("log_level")
+    line: dict[str, object] = {
+        "time": datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "level": getattr(level, "name", "info"),
+        "logger": event.get("log_namespace", ""),
+        "message": formatEvent(event),
+    }
+    for key, value in event.items():
+        if not key.startswith("log_") and key not in _LEGACY_KEYS:
+            line[key] = value
+    failure = event.get("log_failure")
+    if isinstance(failure, Failure):
+        line["traceback"] = failure.getTraceback()
+    return json.dumps(line, default=str) + "\n"
+
+
+def format_text(event: LogEvent) -> str | None:
+    """One event as one line for people."""
+    text = formatEventAsClassicLogText(event)
+    # A name that came from a peer must not be able to break the log's encoding.
+    return None if text is None else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def make_observer(out: TextIO, level: str, log_format: str) -> ILogObserver:
+    """An observer that writes to a file or a terminal.
+
+    Args:
+        level: A key of `LEVELS`.
+        log_format: One of `FORMATS`.
+    """
+    formatter = format_json if log_format == "json" else format_text
+    predicate = LogLevelFilterPredicate(LEVELS[level])
+    return FilteringLogObserver(FileLogObserver(out, formatter), [predicate])

@@ -1,0 +1,91 @@
+"""An RTMP client that plays a live stream."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from zope.interface import implementer
+
+from rtmprelay.events import MediaStatistics, PlayStopped
+from rtmprelay.interfaces import IFrameSubscriber
+from rtmprelay.protocols.encoding import shared_encoder
+from rtmprelay.streams.consumer import Consumer
+from rtmprelay.streams.limits import QueueLimits
+from rtmprelay.streams.live_stream import LiveStream
+from rtmprelay.wire.names import StreamKey
+
+
+class PlayerConnection(Protocol):
+    """What a player needs of its connection."""
+
+    connection_id: str
+    chunk_size: int
+    queue_limits: QueueLimits
+
+    def write_media(self, data: bytes) -> None:
+        """Send media."""
+
+    def tell_unpublished(self, stream_id: int, key: StreamKey) -> None:
+        """Say that the publisher has gone."""
+
+    def tell_published(self, stream_id: int, key: StreamKey) -> None:
+        """Say that the publisher is back."""
+
+
+@implementer(IFrameSubscriber)
+class Player(Consumer):
+    """One `play`: a consumer that also hears of its publisher's coming and going."""
+
+    def __init__(
+        self, connection: PlayerConnection, stream_id: int, key: StreamKey, stream: LiveStream, now: float
+    ) -> None:
+        super().__init__(
+            connection.write_media, shared_encoder(connection.chunk_size, stream_id), connection.queue_limits
+        )
+        self._connection = connection
+        self._stream_id = stream_id
+        self._key = key
+        self._began = now
+        self._reported_at = now
+        self._reported = (0, 0, 0)
+        self.stream = stream
+
+    def publisher_left(self) -> None:
+        """Tell the client that no media comes for now."""
+        self._connection.tell_unpublished(self._stream_id, self._key)
+
+    def publisher_returned(self) -> None:
+        """Tell the client that media comes again."""
+        self._connection.tell_published(self._stream_id, self._key)
+
+    def stopped(self, now: float) -> PlayStopped:
+        """The account of the whole play."""
+        account = self.account
+        return PlayStopped(
+            connection=self._connection.connection_id,
+            stream=str(self._key),
+            duration=now - self._began,
+            messages=account.messages_sent,
+            bytes=account.bytes_sent,
+            dropped=account.messages_dropped,
+            dropped_by_reason=account.reasons(),
+        )
+
+    def statistics(self, now: float) -> MediaStatistics:
+        """What was delivered since the last time this was asked."""
+        account = self.account
+        messages, bytes_sent, dropped = self._reported
+        self._reported = account.messages_sent, account.bytes_sent, account.messages_dropped
+        seconds = now - self._reported_at
+        self._reported_at = now
+        return MediaStatistics(
+            connection=self._connection.connection_id,
+            stream=str(self._key),
+            role="player",
+            seconds=seconds,
+            kbps=(account.bytes_sent - bytes_sent) / 125 / seconds if seconds else 0.0,
+            messages=account.messages_sent - messages,
+            bytes=account.bytes_sent - bytes_sent,
+            dropped=account.messages_dropped - dropped,
+            queued=self.messages_queued,
+        )

@@ -1,0 +1,341 @@
+"""The RTMP server on Twisted: a protocol for each connection, and the factory that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IAddress, IReactorTime
+from twisted.internet.protocol import Factory
+from typing_extensions import override
+
+from rtmprelay import events
+from rtmprelay.event_bus import EventBus
+from rtmprelay.protocols.connection import RtmpConnection
+from rtmprelay.protocols.player import Player
+from rtmprelay.protocols.publication import Publication
+from rtmprelay.session import events as asked
+from rtmprelay.session.server_session import ServerSession
+from rtmprelay.streams.limits import QueueLimits
+from rtmprelay.streams.registry import StreamBusyError, StreamNotFoundError, StreamRegistry
+from rtmprelay.wire.commands import StatusCode
+from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE, ConnectionLimits
+from rtmprelay.wire.names import StreamKey
+
+
+@attrs.frozen
+class ServerSettings:
+    """How a server treats its connections."""
+
+    chunk_size: int = LARGEST_OUTGOING_CHUNK_SIZE
+    limits: ConnectionLimits = attrs.field(factory=ConnectionLimits)
+    queue: QueueLimits = attrs.field(factory=QueueLimits)
+    #: Connections at the same time; each one costs a file descriptor and some memory.
+    max_connections: int = 10_000
+    #: Connections from one address that have not sent `connect`: cheap to open, so few may wait.
+    max_unconnected_per_address: int = 2_000
+    #: Seconds between two reports on what goes through a connection.
+    statistics_interval: float = 30.0
+
+
+class RtmpServerProtocol(RtmpConnection):
+    """One client: an encoder that publishes, a player, or both."""
+
+    factory: RtmpServerFactory
+
+    def __init__(self, factory: RtmpServerFactory, connection_id: str, address: IAddress | None) -> None:
+        settings = factory.settings
+        now = factory.clock.seconds()
+        self._session = ServerSession(now, settings.limits, settings.chunk_size)
+        super().__init__(self._session, factory.clock, settings.limits, connection_id)
+        self.factory = factory
+        self.chunk_size = settings.chunk_size
+        self.queue_limits = settings.queue
+        self.host = host_of(address)
+        self.counts_as_unconnected = True
+        self._peer = describe_address(address)
+        self._began = now
+        self._statistics_due = now + settings.statistics_interval
+        self._publications: dict[int, Publication] = {}
+        self._players: dict[int, Player] = {}
+
+    def _tell(self, event: events.Event) -> None:
+        self.factory.events.publish(event)
+
+    # -- the connection --------------------------------------------------------------------------------------
+
+    @override
+    def opened(self) -> None:
+        self._tell(events.ConnectionOpened(connection=self.connection_id, peer=self._peer))
+
+    @override
+    def handle(self, event: asked.SessionEvent, now: float) -> None:
+        _HANDLERS[type(event)](self, event, now)
+
+    @override
+    def consumers(self) -> Iterable[Player]:
+        return self._players.values()
+
+    @override
+    def looked(self, now: float) -> float:
+        if now >= self._statistics_due:
+            self._statistics_due = now + self.factory.settings.statistics_interval
+            for publication in self._publications.values():
+                self._tell(publication.statistics(now))
+            for player in self._players.values():
+                self._tell(player.statistics(now))
+        return self._statistics_due
+
+    @override
+    def closed(self, reason: str) -> None:
+        for stream_id in list(self._publications):
+            self._end_publication(stream_id, f"the connection was lost ({reason})", clean=False)
+        for stream_id in list(self._players):
+            self._end_player(stream_id)
+        self.factory.forget(self)
+        self._tell(
+            events.ConnectionClosed(
+                connection=self.connection_id,
+                peer=self._peer,
+                reason=reason,
+                limit=self.limit_exceeded,
+                duration=self._clock.seconds() - self._began,
+                bytes_in=self._session.channel.account.bytes_received,
+                bytes_out=self.bytes_out,
+            )
+        )
+
+    def shut_down(self) -> None:
+        """The server stops: tell the client, and close."""
+        for stream_id in list(self._publications):
+            self._session.end_stream(stream_id, "status", StatusCode.UNPUBLISH_SUCCESS, "The server stops")
+            self._end_publication(stream_id, "the server stops", clean=True)
+        for stream_id, player in list(self._players.items()):
+            player.publisher_left()
+            self._end_player(stream_id)
+        self.close_politely("the server stops")
+
+    # -- what the client asks --------------------------------------------------------------------------------
+
+    def _on_handshake(self, event: asked.HandshakeCompleted, now: float) -> None:
+        form = "digest" if event.digest else "simple"
+        self._tell(events.HandshakeCompleted(connection=self.connection_id, form=form))
+
+    def _on_connect(self, event: asked.ConnectRequested, now: float) -> None:
+        self._session.accept(event.request_id)
+        self.factory.has_connected(self)
+        self._tell(events.ClientConnected(connection=self.connection_id, app=event.app, client=event.client))
+
+    def _on_stream_created(self, event: asked.StreamCreated, now: float) -> None:
+        self._tell(events.MessageStreamCreated(connection=self.connection_id, message_stream=event.stream_id))
+
+    def _on_not_understood(self, event: asked.CommandNotUnderstood, now: float) -> None:
+        self._tell(events.CommandIgnored(connection=self.connection_id, command=event.name))
+
+    # -- publishing ------------------------------------------------------------------------------------------
+
+    def _on_publish(self, event: asked.PublishRequested, now: float) -> None:
+        key = str(event.key)
+        stream_id = event.stream_id
+        publication = Publication(
+            self.connection_id, key, self.factory.events, lambda: self._superseded(stream_id), now
+        )
+        try:
+            publication.stream = self.factory.registry.publish(key, publication, now)
+        except StreamBusyError as busy:
+            self._session.reject(event.request_id, StatusCode.PUBLISH_BAD_NAME, str(busy))
+            self._tell(events.PublishRefused(connection=self.connection_id, stream=key, reason=str(busy)))
+            return
+        self._publications[stream_id] = publication
+        self._session.accept(event.request_id)
+        self._tell(events.PublishStarted(connection=self.connection_id, stream=key))
+
+    def _on_media(self, event: asked.MediaReceived, now: float) -> None:
+        publication = self._publications.get(event.stream_id)
+        if publication is not None:
+            publication.frames_received(event.frames, now)
+
+    def _on_publish_stopped(self, event: asked.PublishStopped, now: float) -> None:
+        self._end_publication(event.stream_id, "the publisher ended it", clean=True)
+
+    def _superseded(self, stream_id: int) -> None:
+        reason = "another publisher took over because this one was silent"
+        self._session.end_stream(stream_id, "error", StatusCode.PUBLISH_BAD_NAME, reason)
+        self._end_publication(stream_id, reason, clean=False)
+        self.close_politely(reason)
+
+    def _end_publication(self, stream_id: int, reason: str, clean: bool) -> None:
+        publication = self._publications.pop(stream_id, None)
+        if publication is not None and publication.stream is not None:
+            self._tell(publication.stopped(reason, clean, self._clock.seconds()))
+            self.factory.registry.unpublish(publication.stream, publication)
+
+    # -- playing ---------------------------------------------------------------------------------------------
+
+    def _on_play(self, event: asked.PlayRequested, now: float) -> None:
+        key = str(event.key)
+        try:
+            stream = self.factory.registry.live(key)
+        except StreamNotFoundError as missing:
+            self._session.reject(event.request_id, StatusCode.PLAY_STREAM_NOT_FOUND, str(missing))
+            self._tell(events.PlayRefused(connection=self.connection_id, stream=key, reason=str(missing)))
+            return
+        self._session.accept(event.request_id)
+        # The client must hear that the play starts before the first frame comes.
+        self.flush()
+        player = Player(self, event.stream_id, event.key, stream, now)
+        if self._transport_full:
+            player.transport_full()
+        self._players[event.stream_id] = player
+        self._tell(events.PlayStarted(connection=self.connection_id, stream=key))
+        stream.subscribe(player)
+
+    def _on_play_stopped(self, event: asked.PlayStopped, now: float) -> None:
+        self._end_player(event.stream_id)
+
+    def _end_player(self, stream_id: int) -> None:
+        player = self._players.pop(stream_id, None)
+        if player is not None:
+            player.close()
+            self.factory.registry.leave(player.stream, player)
+            self._tell(player.stopped(self._clock.seconds()))
+
+    def _on_paused(self, event: asked.PlayPaused, now: float) -> None:
+        self._players[event.stream_id].hold(event.paused)
+
+    def _on_reception(self, event: asked.ReceptionChanged, now: float) -> None:
+        player = self._players.get(event.stream_id)
+        if player is not None:
+            player.want(event.kind, event.wanted)
+
+    def tell_unpublished(self, stream_id: int, key: StreamKey) -> None:
+        """Tell the client that the publisher of what it plays has gone."""
+        self._session.tell_unpublished(stream_id, key)
+        self.flush()
+
+    def tell_published(self, stream_id: int, key: StreamKey) -> None:
+        """Tell the client that the publisher of what it plays is back."""
+        self._session.tell_published(stream_id, key)
+        self.flush()
+
+
+#: What each report of a session leads to.
+_HANDLERS: dict[type[Any], Callable[[RtmpServerProtocol, Any, float], None]] = {
+    asked.HandshakeCompleted: RtmpServerProtocol._on_handshake,
+    asked.ConnectRequested: RtmpServerProtocol._on_connect,
+    asked.StreamCreated: RtmpServerProtocol._on_stream_created,
+    asked.CommandNotUnderstood: RtmpServerProtocol._on_not_understood,
+    asked.PublishRequested: RtmpServerProtocol._on_publish,
+    asked.MediaReceived: RtmpServerProtocol._on_media,
+    asked.PublishStopped: RtmpServerProtocol._on_publish_stopped,
+    asked.PlayRequested: RtmpServerProtocol._on_play,
+    asked.PlayStopped: RtmpServerProtocol._on_play_stopped,
+    asked.PlayPaused: RtmpServerProtocol._on_paused,
+    asked.ReceptionChanged: RtmpServerProtocol._on_reception,
+}
+
+
+if TYPE_CHECKING:
+    _ServerFactory = Factory["RtmpServerProtocol"]
+else:
+    # Older Twisted knows no type arguments here.
+    _ServerFactory = Factory
+
+
+class RtmpServerFactory(_ServerFactory):
+    """Makes a protocol for each connection, and bounds how many there are."""
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        registry: StreamRegistry | None = None,
+        event_bus: EventBus | None = None,
+        settings: ServerSettings | None = None,
+    ) -> None:
+        self.clock = clock
+        self.registry = registry if registry is not None else StreamRegistry()
+        self.events = event_bus or EventBus()
+        self.settings = settings or ServerSettings()
+        self.noisy = False
+        self._connections: dict[str, RtmpServerProtocol] = {}
+        self._unconnected: dict[str, int] = {}
+        self._last_number = 0
+        self._stopping = False
+        self._drained: Deferred[None] | None = None
+
+    @property
+    def connections(self) -> tuple[RtmpServerProtocol, ...]:
+        """Everybody who is connected."""
+        return tuple(self._connections.values())
+
+    @override
+    def startFactory(self) -> None:
+        self._stopping = False
+
+    @override
+    def buildProtocol(self, addr: IAddress | None) -> RtmpServerProtocol | None:
+        reason = self._reason_to_refuse(addr)
+        if reason is not None:
+            self.events.publish(events.ConnectionRefused(peer=describe_address(addr), reason=reason))
+            return None
+        self._last_number += 1
+        protocol = RtmpServerProtocol(self, f"c{self._last_number:06d}", addr)
+        self._connections[protocol.connection_id] = protocol
+        self._unconnected[protocol.host] = self._unconnected.get(protocol.host, 0) + 1
+        return protocol
+
+    def _reason_to_refuse(self, address: IAddress | None) -> str | None:
+        settings = self.settings
+        if self._stopping:
+            return "the server stops"
+        if len(self._connections) >= settings.max_connections:
+            return f"there are {settings.max_connections} connections already (limit: max_connections)"
+        if self._unconnected.get(host_of(address), 0) >= settings.max_unconnected_per_address:
+            most = settings.max_unconnected_per_address
+            return f"{most} connections from there have not sent connect (limit: max_unconnected_per_address)"
+        return None
+
+    def has_connected(self, protocol: RtmpServerProtocol) -> None:
+        """A client has sent `connect`."""
+        if protocol.counts_as_unconnected:
+            protocol.counts_as_unconnected = False
+            left = self._unconnected[protocol.host] - 1
+            if left:
+                self._unconnected[protocol.host] = left
+            else:
+                del self._unconnected[protocol.host]
+
+    def forget(self, protocol: RtmpServerProtocol) -> None:
+        """A connection has gone."""
+        self.has_connected(protocol)
+        self._connections.pop(protocol.connection_id, None)
+        if self._drained is not None and not self._connections:
+            drained, self._drained = self._drained, None
+            drained.callback(None)
+
+    def shut_down(self) -> Deferred[None]:
+        """Tell everybody that the server stops; fires when the last connection has gone."""
+        self._stopping = True
+        if not self._connections:
+            return succeed(None)
+        drained: Deferred[None] = Deferred()
+        self._drained = drained
+        for protocol in self.connections:
+            protocol.shut_down()
+        return drained
+
+
+def host_of(address: IAddress | None) -> str:
+    """The host of an address, or one word for all local sockets."""
+    return str(getattr(address, "host", "local socket"))
+
+
+def describe_address(address: IAddress | None) -> str:
+    """An address as people write it."""
+    host = host_of(address)
+    port = getattr(address, "port", None)
+    if port is None:
+        return host
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,131 @@
+"""The relay as a Twisted service: what an application embeds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from twisted.application.service import MultiService, Service
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.endpoints import serverFromString
+from twisted.internet.interfaces import (
+    IAddress,
+    IListeningPort,
+    IProtocolFactory,
+    IReactorTime,
+    IStreamServerEndpoint,
+)
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from typing_extensions import override
+
+from rtmprelay.config import RelayConfig
+from rtmprelay.event_bus import EventBus, LogSink
+from rtmprelay.protocols.server import RtmpServerFactory, ServerSettings, describe_address
+from rtmprelay.streams.registry import StreamRegistry
+
+if TYPE_CHECKING:
+    from twisted.internet.interfaces import IReactorCore
+
+
+class Listener(Service):
+    """One listening port. A port that cannot be opened is an error at once, not a line in the log."""
+
+    _log = Logger()
+
+    def __init__(self, endpoint: IStreamServerEndpoint, factory: IProtocolFactory) -> None:
+        self._endpoint = endpoint
+        self._factory = factory
+        self._port: Deferred[IListeningPort | None] | None = None
+        self.address: IAddress | None = None
+
+    @override
+    def privilegedStartService(self) -> None:
+        super().privilegedStartService()
+        self._listen()
+
+    @override
+    def startService(self) -> None:
+        super().startService()
+        if self._port is None:
+            self._listen()
+
+    def _listen(self) -> None:
+        failures: list[Failure] = []
+        self._port = self._endpoint.listen(self._factory).addCallback(self._opened)
+        self._port.addErrback(failures.append)
+        if failures:
+            failures[0].raiseException()
+
+    def _opened(self, port: IListeningPort) -> IListeningPort:
+        self.address = port.getHost()
+        self._log.info("Listening on {address}", address=describe_address(self.address))
+        return port
+
+    @override
+    def stopService(self) -> Deferred[None]:
+        super().stopService()
+        return Deferred.fromCoroutine(self._stop())
+
+    async def _stop(self) -> None:
+        waiting, self._port = self._port, None
+        self.address = None
+        if waiting is not None:
+            waiting.cancel()
+            port = await waiting
+            if port is not None:
+                await maybeDeferred(port.stopListening)
+
+
+class RelayService(MultiService):
+    """An RTMP server: encoders publish, players watch.
+
+    Make it a child of any service. Nothing in it is global, so that a process may have several.
+
+    Attributes:
+        registry: The live streams.
+        events: What happens; add a sink to be told.
+        factory: The protocol factory, if you want to listen in your own way.
+    """
+
+    def __init__(self, config: RelayConfig | None = None, reactor: IReactorTime | None = None) -> None:
+        super().__init__()
+        if reactor is None:
+            from twisted.internet import reactor as default_reactor
+
+            reactor = cast(IReactorTime, default_reactor)
+        self.config = config or RelayConfig()
+        self.registry = StreamRegistry(self.config.stream_limits)
+        self.events = EventBus()
+        self.events.add_sink(LogSink())
+        self.factory = RtmpServerFactory(reactor, self.registry, self.events, _server_settings(self.config))
+        self._listeners = [
+            Listener(serverFromString(cast("IReactorCore", reactor), description), self.factory)
+            for description in self.config.listen
+        ]
+        for listener in self._listeners:
+            listener.setServiceParent(self)
+
+    @property
+    def addresses(self) -> list[IAddress]:
+        """Where the service listens, once it does; with port 0 this tells which one it got."""
+        return [listener.address for listener in self._listeners if listener.address is not None]
+
+    @override
+    def stopService(self) -> Deferred[None]:
+        """Stop accepting, tell everybody who is connected, and fire when they have gone."""
+        return Deferred.fromCoroutine(self._stop(super().stopService()))
+
+    async def _stop(self, listeners_stopped: Deferred[object]) -> None:
+        await listeners_stopped
+        await self.factory.shut_down()
+
+
+def _server_settings(config: RelayConfig) -> ServerSettings:
+    return ServerSettings(
+        chunk_size=config.chunk_size,
+        limits=config.connection_limits,
+        queue=config.queue_limits,
+        max_connections=config.max_connections,
+        max_unconnected_per_address=config.max_unconnected_per_address,
+        statistics_interval=config.statistics_interval,
+    )

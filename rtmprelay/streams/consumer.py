@@ -1,0 +1,139 @@
+"""One receiver of a live stream: takes frames at its own pace, and never holds up anyone else.
+
+Players, destinations and HTTP readers all have one. It writes shared bytes straight on while the receiver keeps
+up, queues frames when the transport says stop, and keeps the exact account of what became of each message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rtmprelay.media import MediaKind
+from rtmprelay.streams.delivery import DeliveryAccount, DropReason
+from rtmprelay.streams.frame_queue import FrameQueue
+from rtmprelay.streams.frames import FrameBatch, FrameEncoder, FrameRole, LiveFrame
+from rtmprelay.streams.limits import QueueLimits
+
+#: How much is encoded and written at a time while a queue drains; a transport says stop at this fill.
+_WRITE_SIZE = 65536
+
+
+class Consumer:
+    """Delivers frames through `write`, as bytes made by `encoder`."""
+
+    def __init__(
+        self, write: Callable[[bytes], None], encoder: FrameEncoder, limits: QueueLimits | None = None
+    ) -> None:
+        self._write = write
+        self._encoder = encoder
+        self.account = DeliveryAccount()
+        self._queue = FrameQueue(limits or QueueLimits(), self.account)
+        self._transport_full = False
+        self._held = False
+        self._unwanted: set[MediaKind] = set()
+        # Whether frames may go straight to the transport; one look at it decides the common case.
+        self._direct = True
+
+    @property
+    def messages_queued(self) -> int:
+        """How many messages wait."""
+        return len(self._queue)
+
+    @property
+    def bytes_queued(self) -> int:
+        """How many bytes of live frames wait."""
+        return self._queue.bytes_queued
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether every message is accounted for: sent, dropped or queued. It always must be."""
+        account = self.account
+        return account.messages_in == account.messages_sent + account.messages_dropped + len(self._queue)
+
+    # -- from the stream -------------------------------------------------------------------------------------
+
+    def begin(self, startup: Sequence[LiveFrame], wait_for_keyframe: bool) -> None:
+        """Start, or start again after the publisher returned."""
+        self._queue.waiting_for_keyframe = wait_for_keyframe
+        self._queue.begin(startup)
+        self._drain()
+
+    def frames_arrived(self, batch: FrameBatch) -> None:
+        """Live frames came in."""
+        account = self.account
+        if self._direct:
+            account.messages_in += batch.count
+            account.messages_sent += batch.count
+            account.bytes_sent += batch.size
+            self._write(batch.encoded(self._encoder))
+            return
+        for frame in batch.frames:
+            reason = self._reason_not_to_take(frame)
+            if reason is None:
+                self._queue.push(frame)
+            else:
+                account.messages_in += 1
+                account.dropped(reason, frame.size)
+        self._drain()
+
+    def _reason_not_to_take(self, frame: LiveFrame) -> DropReason | None:
+        if frame.role is FrameRole.STARTUP:
+            return None
+        if self._held:
+            return DropReason.PAUSED
+        if self._unwanted and frame.frame.kind in self._unwanted:
+            return DropReason.NOT_WANTED
+        return None
+
+    # -- from the receiver -----------------------------------------------------------------------------------
+
+    def hold(self, held: bool) -> None:
+        """The viewer paused, or goes on: then at the next keyframe."""
+        if self._held and not held:
+            self._queue.waiting_for_keyframe = True
+        self._held = held
+        self._update_direct()
+
+    def want(self, kind: MediaKind, wanted: bool) -> None:
+        """The viewer wants audio or video, or does not."""
+        if wanted and kind in self._unwanted and kind is MediaKind.VIDEO:
+            self._queue.waiting_for_keyframe = True
+        (self._unwanted.discard if wanted else self._unwanted.add)(kind)
+        self._update_direct()
+
+    # -- from the transport ----------------------------------------------------------------------------------
+
+    def transport_full(self) -> None:
+        """Do not write now."""
+        self._transport_full = True
+        self._direct = False
+
+    def transport_ready(self) -> None:
+        """Write on."""
+        self._transport_full = False
+        self._drain()
+
+    def close(self) -> None:
+        """The receiver has gone: what waits for it is dropped."""
+        self._direct = False
+        self._transport_full = True
+        self._queue.clear(DropReason.CLOSED)
+
+    def _drain(self) -> None:
+        queue = self._queue
+        account = self.account
+        while queue and not self._transport_full:
+            frames = queue.take(_WRITE_SIZE)
+            account.messages_sent += len(frames)
+            account.bytes_sent += sum(frame.size for frame in frames)
+            self._write(self._encoder.encode(frames))
+        self._update_direct()
+
+    def _update_direct(self) -> None:
+        self._direct = not (
+            self._transport_full
+            or self._held
+            or self._unwanted
+            or self._queue.waiting_for_keyframe
+            or self._queue
+        )

@@ -1,0 +1,174 @@
+"""A bounded queue of frames for a consumer that cannot take them now.
+
+When it is full it drops video up to a keyframe, so that what is delivered always decodes; audio is kept while it
+fits; metadata and decoder configuration are kept, the latest of each kind.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from rtmprelay.media import milliseconds_between
+from rtmprelay.streams.delivery import DeliveryAccount, DropReason
+from rtmprelay.streams.frames import FrameRole, LiveFrame
+from rtmprelay.streams.limits import QueueLimits
+
+
+def _is_video(frame: LiveFrame) -> bool:
+    return frame.role is FrameRole.KEYFRAME or frame.role is FrameRole.INTER
+
+
+class FrameQueue:
+    """Frames wait here in order. Each one that does not come out again is in the account with its reason."""
+
+    def __init__(self, limits: QueueLimits, account: DeliveryAccount) -> None:
+        self._limits = limits
+        self._account = account
+        # What a late joiner got from the startup cache goes out first; the cache's bounds hold for it, not ours.
+        self._startup: deque[LiveFrame] = deque()
+        self._frames: deque[LiveFrame] = deque()
+        self._bytes = 0
+        self.waiting_for_keyframe = False
+
+    def __len__(self) -> int:
+        return len(self._startup) + len(self._frames)
+
+    @property
+    def bytes_queued(self) -> int:
+        """How many bytes of live frames wait."""
+        return self._bytes
+
+    def begin(self, startup: Iterable[LiveFrame]) -> None:
+        """Put in what a late joiner needs first."""
+        for frame in startup:
+            self._account.messages_in += 1
+            self._startup.append(frame)
+
+    def push(self, frame: LiveFrame) -> None:
+        """Put a live frame in, and make room if that is too much."""
+        account = self._account
+        account.messages_in += 1
+        if self.waiting_for_keyframe:
+            if frame.role is FrameRole.INTER:
+                account.dropped(DropReason.WAITING_FOR_KEYFRAME, frame.size)
+                return
+            if frame.role is FrameRole.KEYFRAME:
+                self.waiting_for_keyframe = False
+        self._frames.append(frame)
+        self._bytes += frame.size
+        if self._too_full():
+            self._make_room()
+
+    def take(self, max_bytes: int) -> list[LiveFrame]:
+        """Take frames out, in order: at least one, and no more once they have so many bytes."""
+        taken: list[LiveFrame] = []
+        size = 0
+        while size < max_bytes:
+            if self._startup:
+                frame = self._startup.popleft()
+            elif self._frames:
+                frame = self._frames.popleft()
+                self._bytes -= frame.size
+            else:
+                break
+            size += frame.size
+            taken.append(frame)
+        return taken
+
+    def clear(self, reason: DropReason) -> None:
+        """Drop everything."""
+        for frame in (*self._startup, *self._frames):
+            self._account.dropped(reason, frame.size)
+        self._startup.clear()
+        self._frames.clear()
+        self._bytes = 0
+
+    # -- making room -----------------------------------------------------------------------------------------
+
+    def _too_full(self) -> bool:
+        if self._bytes > self._limits.max_bytes:
+            return True
+        newest = self._frames[-1]
+        # Metadata and decoder configuration may carry any timestamp.
+        if newest.role is FrameRole.STARTUP:
+            return False
+        oldest = next(frame for frame in self._frames if frame.role is not FrameRole.STARTUP)
+        return (
+            milliseconds_between(oldest.frame.timestamp_ms, newest.frame.timestamp_ms) > self._limits.max_ms
+        )
+
+    def _make_room(self) -> None:
+        self._count_startup()
+        self._drop_superseded()
+        cut = self._newest_later_keyframe()
+        if cut is None:
+            self._drop_all_video()
+        else:
+            self._drop_video_before(cut)
+        while self._frames and self._too_full():
+            if not self._drop_oldest_audio_before_video() and not self._drop_all_video():
+                self.clear(DropReason.QUEUE_FULL)
+
+    def _count_startup(self) -> None:
+        """From now on what is left of the startup frames is treated like all others."""
+        self._bytes += sum(frame.size for frame in self._startup)
+        self._startup.extend(self._frames)
+        self._frames, self._startup = self._startup, deque()
+
+    def _newest_later_keyframe(self) -> LiveFrame | None:
+        """The keyframe to go on at: the newest one, unless the queued video begins with it."""
+        video = [frame for frame in self._frames if _is_video(frame)]
+        keyframes = [frame for frame in video if frame.role is FrameRole.KEYFRAME]
+        if keyframes and keyframes[-1] is not video[0]:
+            return keyframes[-1]
+        return None
+
+    def _drop_video_before(self, keyframe: LiveFrame) -> None:
+        reached = False
+
+        def superfluous(frame: LiveFrame) -> bool:
+            nonlocal reached
+            reached = reached or frame is keyframe
+            return not reached and _is_video(frame)
+
+        self._drop_where(superfluous)
+
+    def _drop_all_video(self) -> bool:
+        """Drop all video and wait for the next keyframe; False if there was none."""
+        dropped = self._drop_where(_is_video)
+        if dropped:
+            self.waiting_for_keyframe = True
+        return dropped
+
+    def _drop_superseded(self) -> None:
+        """Of each kind of startup frame, keep the latest."""
+        latest = {frame.startup_key: frame for frame in self._frames if frame.role is FrameRole.STARTUP}
+        self._drop_where(
+            lambda frame: frame.role is FrameRole.STARTUP and latest[frame.startup_key] is not frame
+        )
+
+    def _drop_oldest_audio_before_video(self) -> bool:
+        for index, frame in enumerate(self._frames):
+            if _is_video(frame):
+                return False
+            if frame.role is not FrameRole.STARTUP:
+                del self._frames[index]
+                self._drop(frame)
+                return True
+        return False
+
+    def _drop_where(self, superfluous: Callable[[LiveFrame], bool]) -> bool:
+        kept: deque[LiveFrame] = deque()
+        for frame in self._frames:
+            if superfluous(frame):
+                self._drop(frame)
+            else:
+                kept.append(frame)
+        dropped = len(kept) < len(self._frames)
+        self._frames = kept
+        return dropped
+
+    def _drop(self, frame: LiveFrame) -> None:
+        self._bytes -= frame.size
+        self._account.dropped(DropReason.QUEUE_FULL, frame.size)

@@ -1,0 +1,96 @@
+"""Frames on their way through a live stream: what each one is, and batches that are encoded once for all."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from enum import IntEnum
+from typing import Protocol
+
+import attrs
+
+from rtmprelay.flv.script import is_metadata
+from rtmprelay.flv.tags import TagInfo, describe_audio, describe_video
+from rtmprelay.media import MediaFrame, MediaKind
+
+
+class FrameRole(IntEnum):
+    """What a frame is to those that start late or fall behind."""
+
+    #: Video that can be decoded from here on.
+    KEYFRAME = 0
+    #: Video that leans on earlier frames.
+    INTER = 1
+    AUDIO = 2
+    #: Timed data, passed on live.
+    DATA = 3
+    #: Metadata and decoder configuration: everybody needs the latest of its kind, nobody may lose it.
+    STARTUP = 4
+
+
+@attrs.define(eq=False)
+class LiveFrame:
+    """A media frame, and what was learnt from its first bytes. Shared by all consumers."""
+
+    frame: MediaFrame
+    role: FrameRole
+    size: int
+    #: For a startup frame: which other one it replaces.
+    startup_key: Hashable = None
+    codec: str | None = None
+
+
+METADATA_KEY = "metadata"
+
+
+def live_frame(frame: MediaFrame) -> LiveFrame:
+    """Look at the first bytes of a frame."""
+    payload = frame.payload
+    kind = frame.kind
+    if kind is MediaKind.VIDEO:
+        tag = describe_video(payload)
+        if tag.keyframe and (not tag.tracks or 0 in tag.tracks):
+            # Of several tracks, track 0 says where decoding can start: the others' keyframes come beside its own.
+            return LiveFrame(frame, FrameRole.KEYFRAME, len(payload), None, tag.codec)
+        role = FrameRole.INTER
+    elif kind is MediaKind.AUDIO:
+        tag = describe_audio(payload)
+        role = FrameRole.AUDIO
+    elif is_metadata(payload):
+        return LiveFrame(frame, FrameRole.STARTUP, len(payload), METADATA_KEY)
+    else:
+        return LiveFrame(frame, FrameRole.DATA, len(payload))
+    if tag.sequence_header or tag.startup_metadata:
+        return LiveFrame(frame, FrameRole.STARTUP, len(payload), _startup_key(kind, tag), tag.codec)
+    return LiveFrame(frame, role, len(payload), None, tag.codec)
+
+
+def _startup_key(kind: MediaKind, tag: TagInfo) -> Hashable:
+    return kind, tag.tracks, tag.startup_metadata
+
+
+class FrameEncoder(Protocol):
+    """Turns frames into the bytes of one protocol. Equal encoders share their results."""
+
+    def __hash__(self) -> int: ...
+
+    def encode(self, frames: Sequence[LiveFrame]) -> bytes:
+        """The frames, one after the other."""
+
+
+class FrameBatch:
+    """Frames that came in together. Each encoder's bytes are made once, for the first consumer that wants them."""
+
+    __slots__ = ("_encoded", "count", "frames", "size")
+
+    def __init__(self, frames: Sequence[LiveFrame]) -> None:
+        self.frames = frames
+        self.count = len(frames)
+        self.size = sum(frame.size for frame in frames)
+        self._encoded: dict[FrameEncoder, bytes] = {}
+
+    def encoded(self, encoder: FrameEncoder) -> bytes:
+        """All frames of the batch as bytes."""
+        data = self._encoded.get(encoder)
+        if data is None:
+            data = self._encoded[encoder] = encoder.encode(self.frames)
+        return data

@@ -1,0 +1,33 @@
+"""What live streams and their consumers may cost in memory, with reasons."""
+
+from __future__ import annotations
+
+import attrs
+
+MEBIBYTE = 1024 * 1024
+
+
+@attrs.frozen
+class StreamLimits:
+    """Bounds of one live stream."""
+
+    #: Bytes kept since the last keyframe for late joiners: ten seconds at 25 Mbit/s.
+    gop_bytes: int = 32 * MEBIBYTE
+    #: Milliseconds kept since the last keyframe; a longer burst would put a late joiner too far behind.
+    gop_ms: int = 30_000
+    #: Bytes of decoder configuration and metadata; real ones have a few hundred.
+    startup_bytes: int = 1 * MEBIBYTE
+    #: Different pieces of decoder configuration: one for each track and kind.
+    startup_frames: int = 64
+    #: Seconds without a frame after which a new publisher may take over.
+    silent_publisher: float = 5.0
+
+
+@attrs.frozen
+class QueueLimits:
+    """Bounds of what waits for one consumer. The frames themselves are shared with all others."""
+
+    #: Bytes that wait: ten seconds at 25 Mbit/s.
+    max_bytes: int = 32 * MEBIBYTE
+    #: Milliseconds of media that wait: who is further behind is better off at the next keyframe.
+    max_ms: int = 10_000

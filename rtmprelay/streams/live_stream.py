@@ -1,0 +1,166 @@
+"""A live stream: remembers what late joiners need, and hands each frame to every subscriber."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import attrs
+from twisted.logger import Logger
+
+from rtmprelay.amf0 import AmfValue
+from rtmprelay.flv.script import decode_metadata, is_clear_data_frame, without_set_data_frame
+from rtmprelay.interfaces import IFrameSubscriber, IStreamPublisher
+from rtmprelay.media import MediaFrame, MediaKind
+from rtmprelay.streams.frames import METADATA_KEY, FrameBatch, FrameRole, LiveFrame, live_frame
+from rtmprelay.streams.limits import StreamLimits
+from rtmprelay.streams.startup_cache import StartupCache
+from rtmprelay.streams.timeline import Timeline
+
+
+@attrs.define(eq=False)
+class StreamCounters:
+    """What came in since the publisher began."""
+
+    messages: int = 0
+    bytes: int = 0
+    video_frames: int = 0
+    audio_frames: int = 0
+    keyframes: int = 0
+
+
+class LiveStream:
+    """One stream, known by its key: at most one publisher, any number of subscribers."""
+
+    _log = Logger()
+
+    def __init__(self, key: str, limits: StreamLimits | None = None) -> None:
+        self.key = key
+        self._limits = limits or StreamLimits()
+        self.publisher: IStreamPublisher | None = None
+        self.started_at = 0.0
+        self.last_frame_at = 0.0
+        self.video_codec: str | None = None
+        self.audio_codec: str | None = None
+        self.metadata: dict[str, AmfValue] = {}
+        self.counters = StreamCounters()
+        self._cache = StartupCache(self._limits)
+        self._timeline = Timeline()
+        # Replaced, never changed: the loop over it may meet consumers that come and go.
+        self._subscribers: tuple[IFrameSubscriber, ...] = ()
+
+    @property
+    def subscribers(self) -> tuple[IFrameSubscriber, ...]:
+        """Everybody who gets the frames."""
+        return self._subscribers
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nobody publishes and nobody listens."""
+        return self.publisher is None and not self._subscribers
+
+    # -- publishers ------------------------------------------------------------------------------------------
+
+    def is_silent(self, now: float) -> bool:
+        """Whether the publisher has sent nothing for so long that it is taken for dead."""
+        return now - self.last_frame_at >= self._limits.silent_publisher
+
+    def publisher_joined(self, publisher: IStreamPublisher, now: float) -> None:
+        """A publisher begins; those who stayed since the last one go on."""
+        self.publisher = publisher
+        self.started_at = self.last_frame_at = now
+        self.counters = StreamCounters()
+        self._forget_content()
+        if self._subscribers:
+            self._timeline.resume(now)
+        else:
+            self._timeline.restart()
+        self._tell_all(lambda subscriber: subscriber.publisher_returned())
+        self._tell_all(lambda subscriber: subscriber.begin([], False))
+
+    def publisher_left(self) -> None:
+        """The publisher has gone; subscribers stay."""
+        self.publisher = None
+        self._forget_content()
+        self._tell_all(lambda subscriber: subscriber.publisher_left())
+
+    def _forget_content(self) -> None:
+        self._cache = StartupCache(self._limits)
+        self.video_codec = self.audio_codec = None
+        self.metadata = {}
+
+    # -- subscribers -----------------------------------------------------------------------------------------
+
+    def subscribe(self, subscriber: IFrameSubscriber) -> None:
+        """Hand the startup frames to a newcomer, and every frame from now on."""
+        self._subscribers = (*self._subscribers, subscriber)
+        if self.publisher is not None:
+            cache = self._cache
+            startup = cache.frames(self._timeline.newest or 0)
+            subscriber.begin(startup, cache.has_keyframes and not cache.begins_with_keyframe)
+
+    def unsubscribe(self, subscriber: IFrameSubscriber) -> None:
+        """Hand it nothing more."""
+        self._subscribers = tuple(other for other in self._subscribers if other is not subscriber)
+
+    # -- frames ----------------------------------------------------------------------------------------------
+
+    def publish_frames(self, frames: Sequence[MediaFrame], now: float) -> None:
+        """Pass on what the publisher sent. This is the frame path: no waiting, no logging, no state machine."""
+        self.last_frame_at = now
+        taken = [self._take(frame, now) for frame in frames]
+        batch = FrameBatch([frame for frame in taken if frame is not None])
+        counters = self.counters
+        counters.messages += batch.count
+        counters.bytes += batch.size
+        for subscriber in self._subscribers:
+            try:
+                subscriber.frames_arrived(batch)
+            except Exception:
+                self._drop_failed(subscriber)
+
+    def _take(self, frame: MediaFrame, now: float) -> LiveFrame | None:
+        if frame.kind is MediaKind.DATA:
+            if is_clear_data_frame(frame.payload):
+                self._cache.forget_startup(METADATA_KEY)
+                self.metadata = {}
+                return None
+            frame = attrs.evolve(frame, payload=without_set_data_frame(frame.payload))
+        live = live_frame(frame)
+        role = live.role
+        placed = self._timeline.place(frame.timestamp_ms, role <= FrameRole.AUDIO, now)
+        if placed != frame.timestamp_ms:
+            live.frame = attrs.evolve(frame, timestamp_ms=placed)
+        self._cache.remember(live)
+        self._count(live, role)
+        return live
+
+    def _count(self, live: LiveFrame, role: FrameRole) -> None:
+        counters = self.counters
+        if role is FrameRole.INTER:
+            counters.video_frames += 1
+        elif role is FrameRole.AUDIO:
+            counters.audio_frames += 1
+        elif role is FrameRole.KEYFRAME:
+            counters.video_frames += 1
+            counters.keyframes += 1
+        if live.codec is not None:
+            if live.frame.kind is MediaKind.VIDEO:
+                self.video_codec = live.codec
+            else:
+                self.audio_codec = live.codec
+        elif live.startup_key == METADATA_KEY:
+            self.metadata = decode_metadata(live.frame.payload) or {}
+
+    # -- telling everybody -----------------------------------------------------------------------------------
+
+    def _tell_all(self, tell: Callable[[IFrameSubscriber], None]) -> None:
+        for subscriber in self._subscribers:
+            try:
+                tell(subscriber)
+            except Exception:
+                self._drop_failed(subscriber)
+
+    def _drop_failed(self, subscriber: IFrameSubscriber) -> None:
+        """One consumer's failure is its own: the others do not notice."""
+        self._log.failure("A consumer of {stream} failed and gets no more frames", stream=self.key)
+        self.unsubscribe(subscriber)

@@ -1,0 +1,73 @@
+"""All live streams of a server, by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rtmprelay.errors import RtmpRelayError
+from rtmprelay.interfaces import IFrameSubscriber, IStreamPublisher
+from rtmprelay.streams.limits import StreamLimits
+from rtmprelay.streams.live_stream import LiveStream
+
+
+class StreamBusyError(RtmpRelayError):
+    """Somebody publishes this stream already."""
+
+
+class StreamNotFoundError(RtmpRelayError):
+    """Nobody publishes this stream."""
+
+
+class StreamRegistry:
+    """Knows which streams there are, and who may publish. Streams that nobody uses are forgotten."""
+
+    def __init__(self, limits: StreamLimits | None = None) -> None:
+        self._limits = limits or StreamLimits()
+        self._streams: dict[str, LiveStream] = {}
+
+    def __iter__(self) -> Iterator[LiveStream]:
+        return iter(list(self._streams.values()))
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def get(self, key: str) -> LiveStream | None:
+        """The stream of this key, if there is one."""
+        return self._streams.get(key)
+
+    def publish(self, key: str, publisher: IStreamPublisher, now: float) -> LiveStream:
+        """Make somebody the publisher of a stream; one that has gone silent gives way."""
+        stream = self._streams.get(key)
+        if stream is None:
+            stream = LiveStream(key, self._limits)
+        elif stream.publisher is not None:
+            if not stream.is_silent(now):
+                raise StreamBusyError(f"{key} has a publisher already ({stream.publisher.connection_id})")
+            silent = stream.publisher
+            stream.publisher_left()
+            silent.publish_superseded()
+        self._streams[key] = stream
+        stream.publisher_joined(publisher, now)
+        return stream
+
+    def unpublish(self, stream: LiveStream, publisher: IStreamPublisher) -> None:
+        """The publisher has gone. One that was superseded has nothing to end any more."""
+        if stream.publisher is publisher:
+            stream.publisher_left()
+            self._forget_if_unused(stream)
+
+    def live(self, key: str) -> LiveStream:
+        """The stream of this key, which must have a publisher."""
+        stream = self._streams.get(key)
+        if stream is None or stream.publisher is None:
+            raise StreamNotFoundError(f"{key} is not published")
+        return stream
+
+    def leave(self, stream: LiveStream, subscriber: IFrameSubscriber) -> None:
+        """The subscriber has gone."""
+        stream.unsubscribe(subscriber)
+        self._forget_if_unused(stream)
+
+    def _forget_if_unused(self, stream: LiveStream) -> None:
+        if stream.is_unused and self._streams.get(stream.key) is stream:
+            del self._streams[stream.key]

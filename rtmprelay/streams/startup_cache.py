@@ -1,0 +1,87 @@
+"""What a late joiner needs first: metadata, decoder configuration, and the frames since the last keyframe."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import attrs
+
+from rtmprelay.media import milliseconds_between
+from rtmprelay.streams.frames import FrameRole, LiveFrame
+from rtmprelay.streams.limits import StreamLimits
+
+
+class StartupCache:
+    """Remembers the latest startup frames and the current group of pictures, both within bounds."""
+
+    def __init__(self, limits: StreamLimits) -> None:
+        self._limits = limits
+        self._startup: dict[Hashable, LiveFrame] = {}
+        self._gop: list[LiveFrame] = []
+        self._gop_bytes = 0
+        #: Whether a keyframe has come: before that, nobody can know what to wait for.
+        self.has_keyframes = False
+
+    def remember(self, frame: LiveFrame) -> None:
+        """Take note of a frame that goes through the stream."""
+        role = frame.role
+        if role is FrameRole.STARTUP:
+            self._remember_startup(frame)
+        elif role is FrameRole.KEYFRAME:
+            self.has_keyframes = True
+            self._gop = [frame]
+            self._gop_bytes = frame.size
+            if frame.size > self._limits.gop_bytes:
+                self._forget_gop()
+        elif self._gop:
+            self._extend_gop(frame)
+
+    def _extend_gop(self, frame: LiveFrame) -> None:
+        self._gop.append(frame)
+        self._gop_bytes += frame.size
+        length_ms = milliseconds_between(self._gop[0].frame.timestamp_ms, frame.frame.timestamp_ms)
+        if self._gop_bytes > self._limits.gop_bytes or length_ms > self._limits.gop_ms:
+            self._forget_gop()
+
+    def _remember_startup(self, frame: LiveFrame) -> None:
+        known = self._startup.get(frame.startup_key)
+        if known is not None and known.frame.payload == frame.frame.payload:
+            return
+        if known is not None and known.codec is not None:
+            # What was cached was made for another decoder configuration.
+            self._forget_gop()
+        others = [other for key, other in self._startup.items() if key != frame.startup_key]
+        too_many = len(others) >= self._limits.startup_frames
+        if too_many or sum(other.size for other in others) + frame.size > self._limits.startup_bytes:
+            return
+        self._startup[frame.startup_key] = frame
+
+    def forget_startup(self, key: Hashable) -> None:
+        """The publisher took this back."""
+        self._startup.pop(key, None)
+
+    def _forget_gop(self) -> None:
+        self._gop = []
+        self._gop_bytes = 0
+
+    @property
+    def begins_with_keyframe(self) -> bool:
+        """Whether a late joiner gets a picture at once."""
+        return bool(self._gop)
+
+    def startup_frames(self) -> list[LiveFrame]:
+        """The latest startup frames, in order of their first appearance."""
+        return list(self._startup.values())
+
+    def frames(self, now_ms: int) -> list[LiveFrame]:
+        """Everything for a late joiner. What has no time of its own gets that of the first frame behind it.
+
+        Args:
+            now_ms: The timestamp at which the stream is, for a stream without cached pictures.
+        """
+        begin = self._gop[0].frame.timestamp_ms if self._gop else now_ms
+        moved = [
+            attrs.evolve(frame, frame=attrs.evolve(frame.frame, timestamp_ms=begin))
+            for frame in self._startup.values()
+        ]
+        return moved + self._gop

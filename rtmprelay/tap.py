@@ -1,0 +1,157 @@
+"""The `twistd rtmprelay` command. This module alone knows twistd."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Callable
+from typing import Any, TextIO, cast
+
+from twisted.application.service import IServiceCollection
+from twisted.internet.endpoints import serverFromString
+from twisted.internet.error import CannotListenError
+from twisted.logger import ILogObserver
+from twisted.python.components import Componentized
+from twisted.python.logfile import LogFile
+from twisted.python.usage import Options as UsageOptions
+from twisted.python.usage import UsageError
+from typing_extensions import override
+
+from rtmprelay import __version__, config, logs
+from rtmprelay.errors import ConfigError
+from rtmprelay.service import RelayService
+from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
+
+
+class Options(UsageOptions):
+    """The options of `twistd rtmprelay`."""
+
+    synopsis = "[twistd options] rtmprelay [--listen ENDPOINT ...] [options]"
+
+    longdesc = (
+        "An RTMP server. Encoders publish to rtmp://HOST/APP/NAME, players play from there. ENDPOINT is a Twisted"
+        " endpoint description (tcp:1935, ssl:443:privateKey=KEY:certKey=CERT, unix:PATH, systemd:domain=INET:index=0,"
+        " haproxy:tcp:1935) or short: 1935, :1935, HOST:1935. The log options hold for twistd; twist has its own."
+    )
+
+    optParameters = [
+        [
+            "chunk-size",
+            None,
+            LARGEST_OUTGOING_CHUNK_SIZE,
+            "Size of outgoing chunks in bytes, 128 to 65536.",
+        ],
+        ["log-level", None, "info", "The least that is logged: debug, info, warn or error."],
+        ["log-format", None, "text", "How it is logged: text or json."],
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self["listen"] = []
+
+    def opt_listen(self, endpoint: str) -> None:
+        """Where to listen; may be given several times. Default: tcp:1935"""
+        self["listen"].append(endpoint)
+
+    def opt_version(self) -> None:
+        """Show the version and exit."""
+        sys.stdout.write(f"rtmprelay {__version__}\n")
+        raise SystemExit(0)
+
+    @override
+    def parseOptions(self, options: list[str] | None = None) -> None:
+        """Read the options. What cannot be used is told in one line, without the whole help behind it."""
+        try:
+            super().parseOptions(options)
+        except UsageError as error:
+            raise SystemExit(f"rtmprelay: {error} (see twistd rtmprelay --help)") from error
+
+    @override
+    def postOptions(self) -> None:
+        listen = [
+            self._checked("listen", endpoint, _listen_description)
+            for endpoint in self["listen"] or [config.DEFAULT_LISTEN]
+        ]
+        chunk_size = self._checked("chunk-size", str(self["chunk-size"]), config.chunk_size)
+        self._one_of("log-level", logs.LEVELS)
+        self._one_of("log-format", logs.FORMATS)
+        self["config"] = config.RelayConfig(listen=tuple(listen), chunk_size=chunk_size)
+
+    @staticmethod
+    def _checked(option: str, text: str, read: Callable[[str], Any]) -> Any:
+        try:
+            return read(text)
+        except ConfigError as error:
+            raise UsageError(f"--{option}: {error}") from error
+
+    def _one_of(self, option: str, known: object) -> None:
+        names = list(cast("list[str]", known))
+        if self[option] not in names:
+            raise UsageError(f"--{option}: {self[option]!r} is not one of {', '.join(names)}")
+
+
+def _listen_description(text: str) -> str:
+    """What to listen on, tried out as far as that goes without opening the port."""
+    from twisted.internet import reactor
+
+    description = config.listen_description(text)
+    try:
+        serverFromString(reactor, description)
+    except Exception as error:
+        reason = " ".join(str(part) for part in error.args) or type(error).__name__
+        raise ConfigError(f"{text!r} is no endpoint to listen on: {reason}") from error
+    return description
+
+
+class _LoggingRelayService(RelayService):
+    """A relay service that sets twistd's log up; one that is embedded leaves its host's log alone."""
+
+    observer: ILogObserver
+    in_foreground = True
+
+    @override
+    def setServiceParent(self, parent: IServiceCollection) -> None:
+        if isinstance(parent, Componentized):
+            parent.setComponent(ILogObserver, self.observer)
+        super().setServiceParent(parent)
+
+    @override
+    def privilegedStartService(self) -> None:
+        try:
+            super().privilegedStartService()
+        except CannotListenError as error:
+            # In the background twistd's parent process says it, and needs the error for that.
+            if not self.in_foreground:
+                raise
+            raise SystemExit(f"rtmprelay: {error}") from error
+
+
+def _log_file(options: Options) -> TextIO:
+    """Where twistd would log to. Asked now, because later stdout is the log's own."""
+    parent = options.parent
+    name = parent.get("logfile") if parent is not None else None
+    if name and name != "-":
+        return cast(TextIO, LogFile.fromFullPath(name))
+    if not name and not _in_foreground(options):
+        return cast(TextIO, LogFile.fromFullPath("twistd.log"))
+    return sys.stdout
+
+
+def _in_foreground(options: Options) -> bool:
+    return options.parent is None or bool(options.parent.get("nodaemon", True))
+
+
+def _raise_file_limit() -> None:
+    """Each connection is a file; the usual soft limit of 1024 would be the first bound that an audience meets."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def makeService(options: Options) -> RelayService:
+    """The service that `twistd rtmprelay` runs."""
+    _raise_file_limit()
+    service = _LoggingRelayService(options["config"])
+    service.in_foreground = _in_foreground(options)
+    service.observer = logs.make_observer(_log_file(options), options["log-level"], options["log-format"])
+    return service
