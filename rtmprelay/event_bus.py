@@ -11,6 +11,9 @@ from zope.interface import implementer
 from rtmprelay.events import Event
 from rtmprelay.interfaces import IEventSink
 
+#: Not of a class, so that its lines are those of "rtmprelay" and not of a module.
+_event_log = Logger(namespace="rtmprelay")
+
 
 class EventBus:
     """Tells each event to every sink. A sink that fails is told on, and the others do not notice."""
@@ -39,8 +42,6 @@ class EventBus:
 class LogSink:
     """Writes each event to the log, with its fields."""
 
-    _log = Logger(namespace="rtmprelay")
-
     def event_happened(self, time: float, event: Event) -> None:
         """Log it."""
-        self._log.info(event.sentence, event=event.name, **event.fields())
+        _event_log.info(event.sentence, event=event.name, **event.fields())

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol as TypingProtocol
 from typing import cast
 
-from twisted.internet.error import ConnectionDone
+from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorTime, ITCPTransport
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
@@ -25,6 +25,14 @@ _LOOK_EVERY = 10.0
 
 #: How long a connection that was closed politely may take to go.
 _POLITE_CLOSE = 2.0
+
+
+def _how_it_ended(reason: Failure) -> str:
+    if reason.check(ConnectionDone):
+        return "the peer closed it"
+    if reason.type is ConnectionLost:
+        return "the peer broke it off"
+    return reason.getErrorMessage()
 
 
 class Session(TypingProtocol):
@@ -250,7 +258,6 @@ class RtmpConnection(Protocol):
     @override
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._cancel_timer()
-        told = "the peer closed it" if reason.check(ConnectionDone) else reason.getErrorMessage()
-        why = self._closing or told
+        why = self._closing or _how_it_ended(reason)
         self._closing = why
         self.closed(why)

@@ -94,11 +94,7 @@ class MessageChannel:
             chunk_stream_id = STREAM_COMMAND_CHUNK_STREAM
         else:
             chunk_stream_id = COMMAND_CHUNK_STREAM
-        self.send_raw(to_raw(message), chunk_stream_id)
-
-    def send_raw(self, raw: RawMessage, chunk_stream_id: int) -> None:
-        """Queue a message as it is."""
-        self._outgoing.append(self._writer.encode(raw, chunk_stream_id))
+        self._outgoing.append(self._writer.encode(to_raw(message), chunk_stream_id))
 
     def announce_window(self) -> None:
         """Say how often we want acknowledgements."""

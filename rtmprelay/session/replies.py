@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from rtmprelay import __version__, amf0
+from rtmprelay import __version__
 from rtmprelay.amf0 import AmfValue, EcmaArray
 from rtmprelay.wire import commands
-from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.commands import StatusCode
-from rtmprelay.wire.messages import Command, MessageType, UserControl, UserControlType
+from rtmprelay.wire.messages import Command, UserControl, UserControlType
 from rtmprelay.wire.names import StreamKey
 
 #: Enhanced RTMP: what a forwarder says of codecs ("*" is every one, 4 is "can forward") and of itself
@@ -75,12 +74,6 @@ def play_started(stream_id: int, key: StreamKey, reset: bool) -> list[UserContro
     """Yes to `play`."""
     resets = [status(stream_id, StatusCode.PLAY_RESET, f"Playing and resetting {key}")] if reset else []
     return [stream_begin(stream_id), *resets, status(stream_id, StatusCode.PLAY_START, f"Playing {key}")]
-
-
-def sample_access(stream_id: int) -> RawMessage:
-    """The player may look at samples of audio and video: Flash draws nothing of its own without it."""
-    payload = amf0.encode("|RtmpSampleAccess", True, True)
-    return RawMessage(MessageType.DATA_AMF0, 0, stream_id, payload)
 
 
 def unpublished(stream_id: int, key: StreamKey) -> list[UserControl | Command]:

@@ -12,7 +12,7 @@ from rtmprelay.errors import LimitExceededError, LocalProtocolError, RemoteProto
 from rtmprelay.media import MediaKind
 from rtmprelay.secret import Secret
 from rtmprelay.session import replies
-from rtmprelay.session.channel import STREAM_COMMAND_CHUNK_STREAM, MessageChannel
+from rtmprelay.session.channel import MessageChannel
 from rtmprelay.session.events import (
     CommandNotUnderstood,
     ConnectRequested,
@@ -309,7 +309,6 @@ class ServerSession:
         stream_id = request.stream.stream_id
         for message in replies.play_started(stream_id, request.key, asked.reset):
             self.channel.send(message)
-        self.channel.send_raw(replies.sample_access(stream_id), STREAM_COMMAND_CHUNK_STREAM)
 
     def reject(self, request_id: int, code: str, description: str) -> None:
         """Refuse a wish with a code that encoders and players understand."""

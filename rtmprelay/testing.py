@@ -1,0 +1,256 @@
+"""Try out a relay in memory: no sockets, no waiting, a clock that you move.
+
+server = MemoryServer()
+encoder = server.connect()
+encoder.publish("test")
+player = server.connect()
+player.play("test")
+encoder.send(MediaFrame(MediaKind.AUDIO, 0, b"\\xaf\\x01..."))
+assert player.frames == [...]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+import attrs
+from twisted.internet.address import IPv4Address
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.interfaces import IAddress, IConsumer, IProducer, IPushProducer, ITransport
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from rtmprelay.event_bus import EventBus
+from rtmprelay.events import Event
+from rtmprelay.interfaces import IEventSink
+from rtmprelay.media import MediaFrame
+from rtmprelay.protocols.server import RtmpServerFactory, RtmpServerProtocol, ServerSettings
+from rtmprelay.session.client_session import ClientSession
+from rtmprelay.session.events import MediaReceived, SessionEvent, StatusReceived
+from rtmprelay.streams.limits import StreamLimits
+from rtmprelay.streams.registry import StreamRegistry
+
+_E = TypeVar("_E", bound=Event)
+
+#: The fill at which Twisted's transports say stop.
+_FULL = 65536
+
+
+@implementer(ITransport, IConsumer)
+class MemoryTransport:
+    """A transport whose other end is a test. Set `stalled` to be a peer that does not read."""
+
+    def __init__(self, peer: IAddress) -> None:
+        self._peer = peer
+        self._written: list[bytes] = []
+        self._size = 0
+        self._producer: IPushProducer | None = None
+        self._paused = False
+        self.stalled = False
+        self.closing = False
+        self.aborted = False
+
+    def write(self, data: bytes) -> None:
+        """Called by the protocol."""
+        if self.aborted:
+            return
+        self._written.append(data)
+        self._size += len(data)
+        if self.stalled and self._size > _FULL and self._producer is not None and not self._paused:
+            self._paused = True
+            self._producer.pauseProducing()
+
+    def writeSequence(self, data: Iterable[bytes]) -> None:  # noqa: N802
+        """Called by the protocol."""
+        for part in data:
+            self.write(part)
+
+    def take(self) -> bytes:
+        """Read as the peer: everything that was written, or nothing while stalled."""
+        if self.stalled or self.aborted:
+            return b""
+        data = b"".join(self._written)
+        self._written.clear()
+        self._size = 0
+        if self._paused and self._producer is not None:
+            self._paused = False
+            self._producer.resumeProducing()
+        return data
+
+    @property
+    def unread_size(self) -> int:
+        """How many bytes the peer has not read."""
+        return self._size
+
+    def registerProducer(self, producer: IProducer, streaming: bool) -> None:  # noqa: N802
+        """Called by the protocol."""
+        self._producer = IPushProducer(producer)
+
+    def unregisterProducer(self) -> None:  # noqa: N802
+        """Called by the protocol."""
+        self._producer = None
+
+    def loseConnection(self) -> None:  # noqa: N802
+        """Called by the protocol."""
+        self.closing = True
+
+    def abortConnection(self) -> None:  # noqa: N802
+        """Called by the protocol."""
+        self.closing = self.aborted = True
+
+    def getPeer(self) -> IAddress:  # noqa: N802
+        """Called by the protocol."""
+        return self._peer
+
+    def getHost(self) -> IAddress:  # noqa: N802
+        """Called by the protocol."""
+        return IPv4Address("TCP", "192.0.2.254", 1935)
+
+
+@attrs.define(eq=False)
+class RawConnection:
+    """A connection to a server in memory, at the level of bytes."""
+
+    protocol: RtmpServerProtocol
+    transport: MemoryTransport
+    lost: bool = False
+
+    def lose(self, clean: bool = True) -> None:
+        """The connection goes."""
+        if not self.lost:
+            self.lost = True
+            self.protocol.connectionLost(Failure(ConnectionDone() if clean else ConnectionLost()))
+
+
+class MemoryClient:
+    """An RTMP client in memory: an encoder or a player."""
+
+    def __init__(self, server: MemoryServer, connection: RawConnection, session: ClientSession) -> None:
+        self._server = server
+        self.connection = connection
+        self.session = session
+        #: All media that came in.
+        self.frames: list[MediaFrame] = []
+        #: Everything that the server told, oldest first.
+        self.events: list[SessionEvent] = []
+
+    @property
+    def transport(self) -> MemoryTransport:
+        """The server's end of the connection."""
+        return self.connection.transport
+
+    @property
+    def codes(self) -> list[str]:
+        """The codes of all `onStatus` but those that start a publish or a play."""
+        return [event.code for event in self.events if isinstance(event, StatusReceived)]
+
+    def publish(self, name: str) -> None:
+        """Publish, and wait for the answer."""
+        self.session.publish(name)
+        self._server.pump()
+
+    def play(self, name: str) -> None:
+        """Play, and wait for what comes."""
+        self.session.play(name)
+        self._server.pump()
+
+    def send(self, *frames: MediaFrame) -> None:
+        """Send media in one piece."""
+        data = self.session.bytes_to_send() + b"".join(self.session.send_media(frame) for frame in frames)
+        self.deliver(data)
+        self._server.pump()
+
+    def end(self) -> None:
+        """End on purpose."""
+        self.session.end()
+        self._server.pump()
+
+    def deliver(self, data: bytes) -> None:
+        """Bytes arrive at the server."""
+        if not self.connection.lost:
+            self.connection.protocol.dataReceived(data)
+
+    def disconnect(self, clean: bool = True) -> None:
+        """Go, without a word."""
+        self.connection.lose(clean)
+        self._server.pump()
+
+    def pump(self) -> bool:
+        """Move what waits, once in each direction; whether anything moved."""
+        upstream = self.session.bytes_to_send()
+        if upstream:
+            self.deliver(upstream)
+        downstream = self.transport.take()
+        if downstream:
+            for event in self.session.receive_data(downstream, self._server.clock.seconds()):
+                self.events.append(event)
+                if isinstance(event, MediaReceived):
+                    self.frames += event.frames
+        elif self.transport.closing and not self.connection.lost:
+            self.connection.lose()
+            return True
+        return bool(upstream or downstream)
+
+
+@implementer(IEventSink)
+class MemoryServer:
+    """A server in memory, with a clock of its own and a list of all events."""
+
+    def __init__(
+        self, settings: ServerSettings | None = None, stream_limits: StreamLimits | None = None
+    ) -> None:
+        self.clock = Clock()
+        self.registry = StreamRegistry(stream_limits)
+        self.events: list[Event] = []
+        bus = EventBus()
+        bus.add_sink(self)
+        self.factory = RtmpServerFactory(self.clock, self.registry, bus, settings)
+        self._clients: list[MemoryClient] = []
+
+    def event_happened(self, time: float, event: Event) -> None:
+        """Keep the event."""
+        self.events.append(event)
+
+    def events_of(self, kind: type[_E]) -> list[_E]:
+        """All events of one kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def open(self, host: str = "192.0.2.1") -> RawConnection | None:
+        """Connect without saying a word; None if the server refuses."""
+        address = IPv4Address("TCP", host, 50000)
+        protocol = self.factory.buildProtocol(address)
+        if protocol is None:
+            return None
+        transport = MemoryTransport(address)
+        protocol.makeConnection(transport)
+        return RawConnection(protocol, transport)
+
+    def connect(self, app: str = "live", chunk_size: int = 65536, use_digest: bool = True) -> MemoryClient:
+        """Connect to an application."""
+        connection = self.open()
+        assert connection is not None, "the server refused the connection"
+        session = ClientSession(
+            app, f"rtmp://192.0.2.254/{app}", chunk_size=chunk_size, use_digest=use_digest
+        )
+        client = MemoryClient(self, connection, session)
+        self._clients.append(client)
+        self.pump()
+        return client
+
+    def advance(self, seconds: float, step: float = 1.0) -> None:
+        """Let time pass, in steps, and move what waits after each."""
+        left = seconds
+        while left > 0:
+            self.clock.advance(min(step, left))
+            left -= step
+            self.pump()
+
+    def pump(self) -> None:
+        """Move bytes in both directions until nothing moves."""
+        moved = True
+        while moved:
+            moved = False
+            for client in self._clients:
+                moved = client.pump() or moved
