@@ -21,6 +21,12 @@ _BACKLOG = 1024
 
 _SHORT_FORM = re.compile(r"(?P<host>\[[^\]]+\]|[^:/=]*):(?P<port>\d+)")
 
+#: What looks like `HOST:PORT` and is a Twisted endpoint description.
+_ENDPOINT_TYPES = frozenset({"tcp", "tcp6", "ssl", "unix"})
+
+#: The port in an endpoint description, which Twisted does not check before it is opened.
+_DESCRIBED_PORT = re.compile(r"(?:tcp6?|ssl):(?:port=)?(?P<port>-?\d+)(?::|$)")
+
 
 @attrs.frozen
 class RelayConfig:
@@ -46,14 +52,21 @@ def listen_description(text: str) -> str:
     if text.isdecimal():
         text = f":{text}"
     short = _SHORT_FORM.fullmatch(text)
-    if short is None or short["host"] in ("tcp", "tcp6"):
+    if short is None or short["host"] in _ENDPOINT_TYPES:
+        described = _DESCRIBED_PORT.match(text)
+        if described is not None:
+            _port(described["port"])
         return _with_backlog(text)
-    port = int(short["port"])
-    if port > 65535:
-        raise ConfigError(f"{port} is not a port: 0 to 65535 are")
+    port = _port(short["port"])
     host = short["host"].strip("[]")
     interface = f":interface={_escape(host)}" if host else ""
     return _with_backlog(f"tcp:{port}{interface}")
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or len(text) > 5 or int(text) > 65535:
+        raise ConfigError(f"{text} is not a port: 0 to 65535 are")
+    return int(text)
 
 
 def _escape(host: str) -> str:
@@ -69,6 +82,6 @@ def _with_backlog(description: str) -> str:
 def chunk_size(text: str) -> int:
     """The size of outgoing chunks from what an operator wrote."""
     smallest, largest = SMALLEST_OUTGOING_CHUNK_SIZE, LARGEST_OUTGOING_CHUNK_SIZE
-    if not text.isdecimal() or not smallest <= int(text) <= largest:
+    if not text.isdecimal() or len(text) > 5 or not smallest <= int(text) <= largest:
         raise ConfigError(f"{text!r} is not a number of bytes from {smallest} to {largest}")
     return int(text)

@@ -17,6 +17,7 @@ from twisted.logger import (
     formatEventAsClassicLogText,
 )
 from twisted.python.failure import Failure
+from twisted.python.reflect import safe_repr, safe_str
 
 #: What the options call the levels.
 LEVELS = {"debug": LogLevel.debug, "info": LogLevel.info, "warn": LogLevel.warn, "error": LogLevel.error}
@@ -25,6 +26,13 @@ FORMATS = ("text", "json")
 
 #: Keys that Twisted's older logging puts beside its events; the line has them under other names.
 _LEGACY_KEYS = frozenset({"message", "time", "system", "isError", "format", "failure", "why", "printed"})
+
+#: Control characters and further line breaks as escapes. A line feed is fine: what follows it is indented.
+_SHOWN = {
+    code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
+    if chr(code) not in "\n\t"
+}
 
 
 def format_json(event: LogEvent) -> str:
@@ -38,19 +46,31 @@ def format_json(event: LogEvent) -> str:
         "message": formatEvent(event),
     }
     for key, value in event.items():
-        if not key.startswith("log_") and key not in _LEGACY_KEYS:
+        if not key.startswith("log_") and key not in _LEGACY_KEYS and key not in line:
             line[key] = value
     failure = event.get("log_failure")
     if isinstance(failure, Failure):
         line["traceback"] = failure.getTraceback()
-    return json.dumps(line, default=str) + "\n"
+    return _to_json(line) + "\n"
+
+
+def _to_json(line: dict[str, object]) -> str:
+    try:
+        return json.dumps(line, default=safe_str, allow_nan=False)
+    except (TypeError, ValueError):
+        # NaN, keys that are no text, or a value that holds itself: a line that a person can read is better than none.
+        return json.dumps(
+            {key: value if isinstance(value, str) else safe_repr(value) for key, value in line.items()}
+        )
 
 
 def format_text(event: LogEvent) -> str | None:
     """One event as one line for people."""
     text = formatEventAsClassicLogText(event)
-    # A name that came from a peer must not be able to break the log's encoding.
-    return None if text is None else text.encode("utf-8", "backslashreplace").decode("utf-8")
+    if text is None:
+        return None
+    # What came from a peer must not be able to break the log's encoding, its lines, or the terminal that shows it.
+    return text.translate(_SHOWN).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def make_observer(out: TextIO, level: str, log_format: str) -> ILogObserver:

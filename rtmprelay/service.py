@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from twisted.application.service import MultiService, Service
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.interfaces import (
     IAddress,
@@ -55,6 +55,14 @@ class Listener(Service):
         self._port.addErrback(failures.append)
         if failures:
             failures[0].raiseException()
+        # Some endpoints take their time; then the log is all that is left to tell it.
+        self._port.addCallback(lambda port: self._tell_if_failed(port, failures))
+
+    def _tell_if_failed(self, port: IListeningPort | None, failures: list[Failure]) -> IListeningPort | None:
+        for failure in failures:
+            if not failure.check(CancelledError):
+                self._log.failure("Cannot listen", failure)
+        return port
 
     def _opened(self, port: IListeningPort) -> IListeningPort:
         self.address = port.getHost()

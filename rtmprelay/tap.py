@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TextIO, cast
 
 from twisted.application.service import IServiceCollection
@@ -98,7 +99,7 @@ def _listen_description(text: str) -> str:
     try:
         serverFromString(reactor, description)
     except Exception as error:
-        reason = " ".join(str(part) for part in error.args) or type(error).__name__
+        reason = str(error) or type(error).__name__
         raise ConfigError(f"{text!r} is no endpoint to listen on: {reason}") from error
     return description
 
@@ -106,12 +107,13 @@ def _listen_description(text: str) -> str:
 class _LoggingRelayService(RelayService):
     """A relay service that sets twistd's log up; one that is embedded leaves its host's log alone."""
 
-    observer: ILogObserver
+    #: None if twistd was told to log in another way.
+    observer: ILogObserver | None = None
     in_foreground = True
 
     @override
     def setServiceParent(self, parent: IServiceCollection) -> None:
-        if isinstance(parent, Componentized):
+        if self.observer is not None and isinstance(parent, Componentized):
             parent.setComponent(ILogObserver, self.observer)
         super().setServiceParent(parent)
 
@@ -119,7 +121,7 @@ class _LoggingRelayService(RelayService):
     def privilegedStartService(self) -> None:
         try:
             super().privilegedStartService()
-        except CannotListenError as error:
+        except (CannotListenError, OSError) as error:
             # In the background twistd's parent process says it, and needs the error for that.
             if not self.in_foreground:
                 raise
@@ -128,8 +130,9 @@ class _LoggingRelayService(RelayService):
 
 def _log_file(options: Options) -> TextIO:
     """Where twistd would log to. Asked now, because later stdout is the log's own."""
-    parent = options.parent
-    name = parent.get("logfile") if parent is not None else None
+    name = _of_twistd(options, "logfile")
+    if name == "-" and not _in_foreground(options):
+        raise SystemExit("rtmprelay: --logfile: a daemon cannot log to its standard output")
     if name and name != "-":
         return cast(TextIO, LogFile.fromFullPath(name))
     if not name and not _in_foreground(options):
@@ -137,15 +140,21 @@ def _log_file(options: Options) -> TextIO:
     return sys.stdout
 
 
+def _of_twistd(options: Options, name: str, default: Any = None) -> Any:
+    return default if options.parent is None else options.parent.get(name, default)
+
+
 def _in_foreground(options: Options) -> bool:
-    return options.parent is None or bool(options.parent.get("nodaemon", True))
+    return bool(_of_twistd(options, "nodaemon", True))
 
 
 def _raise_file_limit() -> None:
     """Each connection is a file; the usual soft limit of 1024 would be the first bound that an audience meets."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        # Some systems name a hard limit and then refuse it.
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def makeService(options: Options) -> RelayService:
@@ -153,5 +162,6 @@ def makeService(options: Options) -> RelayService:
     _raise_file_limit()
     service = _LoggingRelayService(options["config"])
     service.in_foreground = _in_foreground(options)
-    service.observer = logs.make_observer(_log_file(options), options["log-level"], options["log-format"])
+    if not _of_twistd(options, "syslog") and not _of_twistd(options, "logger"):
+        service.observer = logs.make_observer(_log_file(options), options["log-level"], options["log-format"])
     return service

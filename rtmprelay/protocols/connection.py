@@ -185,6 +185,9 @@ class RtmpConnection(Protocol):
         self._unread_replies = 0
         self._stall.transport_ready()
         for consumer in list(self.consumers()):
+            if self._transport_full:
+                # One before filled it again: the rest wait for the next time.
+                return
             consumer.transport_ready()
 
     def stopProducing(self) -> None:
@@ -193,6 +196,9 @@ class RtmpConnection(Protocol):
     # -- time ------------------------------------------------------------------------------------------------
 
     def _arm_timer(self, due: float | None = None) -> None:
+        if self.is_closing:
+            # Whoever closes it has a timer of its own.
+            return
         now = self._clock.seconds()
         times = [now + _LOOK_EVERY]
         for time in (due, self._driven.next_deadline(), self._stall_deadline()):

@@ -50,24 +50,30 @@ class Publication:
             self._report_codecs(stream, now)
 
     def _report_codecs(self, stream: LiveStream, now: float) -> None:
+        """Report what is new; at first, wait a little for the second of two kinds of media."""
         codecs = (stream.video_codec, stream.audio_codec)
         first_report = self._reported_codecs == (None, None)
-        if codecs == self._reported_codecs:
+        if not first_report or None not in codecs or now - self._began >= _CODEC_PATIENCE:
+            changed = codecs != self._reported_codecs
             self._reported_codecs = codecs
-        elif not first_report or None not in codecs or now - self._began >= _CODEC_PATIENCE:
-            self._reported_codecs = codecs
-            self._events.publish(
-                CodecDetected(
-                    connection=self.connection_id,
-                    stream=self.key,
-                    stream_key=self.key,
-                    video=codecs[0],
-                    audio=codecs[1],
-                )
+            if changed:
+                self._tell_codecs(*codecs)
+
+    def _tell_codecs(self, video: str | None, audio: str | None) -> None:
+        self._events.publish(
+            CodecDetected(
+                connection=self.connection_id,
+                stream=self.key,
+                stream_key=self.key,
+                video=video,
+                audio=audio,
             )
+        )
 
     def stopped(self, reason: str, clean: bool, now: float) -> PublishStopped:
-        """The account of the whole publish."""
+        """The account of the whole publish; a short one has its codecs reported only now."""
+        if self.stream is not None and self._reported_codecs == (None, None):
+            self._report_codecs(self.stream, self._began + _CODEC_PATIENCE)
         counters = self.stream.counters if self.stream is not None else None
         return PublishStopped(
             connection=self.connection_id,

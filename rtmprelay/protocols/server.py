@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -12,6 +13,7 @@ from twisted.internet.protocol import Factory
 from typing_extensions import override
 
 from rtmprelay import events
+from rtmprelay.errors import LocalProtocolError
 from rtmprelay.event_bus import EventBus
 from rtmprelay.protocols.connection import RtmpConnection
 from rtmprelay.protocols.player import Player
@@ -113,7 +115,8 @@ class RtmpServerProtocol(RtmpConnection):
             self._session.end_stream(stream_id, "status", StatusCode.UNPUBLISH_SUCCESS, "The server stops")
             self._end_publication(stream_id, "the server stops", clean=True)
         for stream_id, player in list(self._players.items()):
-            player.publisher_left()
+            if player.stream.publisher is not None:
+                player.publisher_left()
             self._end_player(stream_id)
         self.close_politely("the server stops")
 
@@ -142,13 +145,14 @@ class RtmpServerProtocol(RtmpConnection):
         publication = Publication(
             self.connection_id, key, self.factory.events, lambda: self._superseded(stream_id), now
         )
+        self._publications[stream_id] = publication
         try:
             publication.stream = self.factory.registry.publish(key, publication, now)
         except StreamBusyError as busy:
+            del self._publications[stream_id]
             self._session.reject(event.request_id, StatusCode.PUBLISH_BAD_NAME, str(busy))
             self._tell(events.PublishRefused(connection=self.connection_id, stream=key, reason=str(busy)))
             return
-        self._publications[stream_id] = publication
         self._session.accept(event.request_id)
         self._tell(events.PublishStarted(connection=self.connection_id, stream=key))
 
@@ -162,9 +166,15 @@ class RtmpServerProtocol(RtmpConnection):
 
     def _superseded(self, stream_id: int) -> None:
         reason = "another publisher took over because this one was silent"
-        self._session.end_stream(stream_id, "error", StatusCode.PUBLISH_BAD_NAME, reason)
+        # The client may have deleted the message stream in the same breath.
+        with suppress(LocalProtocolError):
+            self._session.end_stream(stream_id, "error", StatusCode.PUBLISH_BAD_NAME, reason)
         self._end_publication(stream_id, reason, clean=False)
-        self.close_politely(reason)
+        if self._publications or self._players:
+            # Not dead after all: the rest of what it does goes on.
+            self.flush()
+        else:
+            self.close_politely(reason)
 
     def _end_publication(self, stream_id: int, reason: str, clean: bool) -> None:
         publication = self._publications.pop(stream_id, None)
@@ -263,7 +273,7 @@ class RtmpServerFactory(_ServerFactory):
         self._unconnected: dict[str, int] = {}
         self._last_number = 0
         self._stopping = False
-        self._drained: Deferred[None] | None = None
+        self._waiting_for_drain: list[Deferred[None]] = []
 
     @property
     def connections(self) -> tuple[RtmpServerProtocol, ...]:
@@ -311,9 +321,10 @@ class RtmpServerFactory(_ServerFactory):
         """A connection has gone."""
         self.has_connected(protocol)
         self._connections.pop(protocol.connection_id, None)
-        if self._drained is not None and not self._connections:
-            drained, self._drained = self._drained, None
-            drained.callback(None)
+        if not self._connections:
+            waiting, self._waiting_for_drain = self._waiting_for_drain, []
+            for drained in waiting:
+                drained.callback(None)
 
     def shut_down(self) -> Deferred[None]:
         """Tell everybody that the server stops; fires when the last connection has gone."""
@@ -321,7 +332,7 @@ class RtmpServerFactory(_ServerFactory):
         if not self._connections:
             return succeed(None)
         drained: Deferred[None] = Deferred()
-        self._drained = drained
+        self._waiting_for_drain.append(drained)
         for protocol in self.connections:
             protocol.shut_down()
         return drained

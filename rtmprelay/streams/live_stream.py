@@ -127,9 +127,10 @@ class LiveStream:
             frame = attrs.evolve(frame, payload=without_set_data_frame(frame.payload))
         live = live_frame(frame)
         role = live.role
-        placed = self._timeline.place(frame.timestamp_ms, role <= FrameRole.AUDIO, now)
-        if placed != frame.timestamp_ms:
-            live.frame = attrs.evolve(frame, timestamp_ms=placed)
+        if live.startup_key != METADATA_KEY:
+            placed = self._timeline.place(frame.timestamp_ms, role <= FrameRole.AUDIO, now)
+            if placed != frame.timestamp_ms:
+                live.frame = attrs.evolve(frame, timestamp_ms=placed)
         self._cache.remember(live)
         self._count(live, role)
         return live

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 import attrs
 
 from rtmprelay.media import milliseconds_between
-from rtmprelay.streams.frames import FrameRole, LiveFrame
+from rtmprelay.streams.frames import METADATA_KEY, FrameRole, LiveFrame
 from rtmprelay.streams.limits import StreamLimits
 
 
@@ -74,14 +74,16 @@ class StartupCache:
         return list(self._startup.values())
 
     def frames(self, now_ms: int) -> list[LiveFrame]:
-        """Everything for a late joiner. What has no time of its own gets that of the first frame behind it.
+        """Everything for a late joiner. Decoder configuration gets the time of the first frame behind it.
 
         Args:
             now_ms: The timestamp at which the stream is, for a stream without cached pictures.
         """
         begin = self._gop[0].frame.timestamp_ms if self._gop else now_ms
-        moved = [
-            attrs.evolve(frame, frame=attrs.evolve(frame.frame, timestamp_ms=begin))
-            for frame in self._startup.values()
-        ]
-        return moved + self._gop
+        return [_moved(frame, begin) for frame in self._startup.values()] + self._gop
+
+
+def _moved(frame: LiveFrame, timestamp_ms: int) -> LiveFrame:
+    # Metadata belongs to no time: FFmpeg takes it for a data stream of its own unless it says zero.
+    timestamp = 0 if frame.startup_key == METADATA_KEY else timestamp_ms
+    return attrs.evolve(frame, frame=attrs.evolve(frame.frame, timestamp_ms=timestamp))

@@ -23,8 +23,9 @@ _ABORT = 2
 #: Length of the message header by chunk format.
 _HEADER_LENGTHS = (11, 7, 3, 0)
 
-#: The longest basic header, message header and extended timestamp together.
-_LONGEST_HEADER = 3 + 11 + 4
+#: How many chunks are looked at for one run. Looking as far as the read goes would cost the square of its length
+#: where chunk streams alternate.
+_LONGEST_RUN = 256
 
 _unpack_uint32 = struct.Struct(">I").unpack_from
 
@@ -233,7 +234,11 @@ class ChunkReader:
         assert assembly is not None
         header = stream.continuation
         stride = len(header) + self.chunk_size
-        count = min((len(data) - position) // stride, (stream.length - len(assembly)) // self.chunk_size)
+        count = min(
+            (len(data) - position) // stride,
+            (stream.length - len(assembly)) // self.chunk_size,
+            _LONGEST_RUN,
+        )
         if count < 2:
             return position
         for index, byte in enumerate(header):
@@ -322,14 +327,19 @@ def _cut(first_header: bytes, continuation: bytes, payload: bytes, chunk_size: i
     return pieces
 
 
-def standalone_chunks(message: RawMessage, chunk_stream_id: int, chunk_size: int) -> list[bytes]:
-    """The message as chunks that lean on no earlier one, so that the same bytes serve any number of peers."""
-    timestamp = message.timestamp % TIMESTAMP_MODULUS
+def _checked_length(message: RawMessage) -> int:
     length = len(message.payload)
     if length > LARGEST_MESSAGE_LENGTH:
         raise LocalProtocolError(
             f"a message of {length} bytes does not fit: {LARGEST_MESSAGE_LENGTH} is the most"
         )
+    return length
+
+
+def standalone_chunks(message: RawMessage, chunk_stream_id: int, chunk_size: int) -> list[bytes]:
+    """The message as chunks that lean on no earlier one, so that the same bytes serve any number of peers."""
+    timestamp = message.timestamp % TIMESTAMP_MODULUS
+    length = _checked_length(message)
     extended = b"" if timestamp < EXTENDED_TIMESTAMP else timestamp.to_bytes(4)
     header = b"".join(
         (
@@ -379,10 +389,11 @@ class ChunkWriter:
         delta = message.timestamp - last.timestamp
         if delta >= EXTENDED_TIMESTAMP:
             return self._encode_full(message, chunk_stream_id)
-        same_shape = last.length == len(message.payload) and last.type_id == message.type_id
+        length = _checked_length(message)
+        same_shape = last.length == length and last.type_id == message.type_id
         if not same_shape:
             chunk_format = 1
-            body = delta.to_bytes(3) + len(message.payload).to_bytes(3) + bytes([message.type_id])
+            body = delta.to_bytes(3) + length.to_bytes(3) + bytes([message.type_id])
         elif delta != last.delta:
             chunk_format, body = 2, delta.to_bytes(3)
         else:
@@ -392,9 +403,10 @@ class ChunkWriter:
         return b"".join(_cut(header, _basic_header(3, chunk_stream_id), message.payload, self.chunk_size))
 
     def _encode_full(self, message: RawMessage, chunk_stream_id: int) -> bytes:
+        encoded = encode_standalone(message, chunk_stream_id, self.chunk_size)
         # No delta is remembered: what a format 3 chunk means directly behind a format 0 one is read differently.
         self._remember(message, chunk_stream_id, None)
-        return encode_standalone(message, chunk_stream_id, self.chunk_size)
+        return encoded
 
     def _remember(self, message: RawMessage, chunk_stream_id: int, delta: int | None) -> None:
         self._streams[chunk_stream_id] = _OutgoingChunkStream(

@@ -185,7 +185,7 @@ def _decode_command(values: list[AmfValue], stream_id: int) -> Command:
         raise RemoteProtocolError("a command message does not begin with the command's name")
     transaction = values[1] if len(values) > 1 else 0.0
     # Some encoders leave the transaction id null where no answer is wanted.
-    transaction_id = transaction if isinstance(transaction, float) else 0.0
+    transaction_id = float(transaction) if isinstance(transaction, int | float) else 0.0
     command_object = values[2] if len(values) > 2 else None
     return Command(values[0], transaction_id, command_object, tuple(values[3:]), stream_id)
 

@@ -17,7 +17,7 @@ from rtmprelay.wire.limits import LONGEST_STREAM_KEY
 _CONTAINER_PREFIXES = ("mp4:", "flv:", "f4v:", "mp3:")
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class StreamKey:
     """The name of a stream, `app/name`. The whole text identifies it: `a` + `b/c` is `a/b` + `c`."""
 
@@ -26,6 +26,14 @@ class StreamKey:
 
     def __str__(self) -> str:
         return "/".join(part for part in (self.app, self.name) if part)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, StreamKey):
+            return NotImplemented
+        return str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
 
 
 @attrs.frozen
@@ -59,7 +67,8 @@ def _text_property(properties: Mapping[str, AmfValue], *names: str) -> str:
 
 def _path_and_query(url: str) -> tuple[str, str]:
     try:
-        parts = urlsplit(url)
+        # A '#' is a character like any other here: tokens may hold it.
+        parts = urlsplit(url, allow_fragments=False)
     except ValueError:
         return "", ""
     return parts.path, parts.query
@@ -86,7 +95,7 @@ def read_stream_name(application: Application, name: str) -> tuple[StreamKey, Se
     path = path.strip("/")
     for prefix in _CONTAINER_PREFIXES:
         path = path.removeprefix(prefix)
-    key = StreamKey(application.app, path.removesuffix(".flv"))
+    key = StreamKey(application.app, path.removesuffix(".flv").strip("/"))
     _refuse_unprintable(str(key), "stream name")
     if not str(key):
         raise RemoteProtocolError("the stream has no name")

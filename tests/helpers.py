@@ -1,0 +1,230 @@
+"""Media and clients that the tests of protocols and services share."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import clientFromString, connectProtocol
+from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.internet.task import deferLater
+from twisted.python.failure import Failure
+from typing_extensions import override
+from zope.interface import implementer
+
+from rtmprelay import amf0
+from rtmprelay.events import Event
+from rtmprelay.interfaces import IEventSink
+from rtmprelay.media import MediaFrame, MediaKind
+from rtmprelay.session.client_session import ClientSession
+from rtmprelay.session.events import (
+    ConnectAccepted,
+    MediaReceived,
+    PlayAccepted,
+    PublishAccepted,
+    SessionEvent,
+    StatusReceived,
+)
+
+_F = TypeVar("_F", bound=Callable[..., object])
+_E = TypeVar("_E", bound=Event)
+
+# Has no types, whatever mypy is told about it.
+_pytest_twisted: Any = importlib.import_module("pytest_twisted")
+
+
+def real_reactor_test(test: _F) -> _F:
+    """Run an `async` test in the real reactor."""
+    return cast(_F, _pytest_twisted.ensureDeferred(test))
+
+
+def real_reactor_fixture(fixture: _F) -> _F:
+    """Run an `async` fixture that yields in the real reactor."""
+    return cast(_F, _pytest_twisted.async_yield_fixture(fixture))
+
+
+# -- media ---------------------------------------------------------------------------------------------------
+
+
+def video_header(configuration: bytes = b"avcC") -> MediaFrame:
+    """The decoder configuration of H.264."""
+    return MediaFrame(MediaKind.VIDEO, 0, b"\x17\x00\x00\x00\x00" + configuration)
+
+
+def audio_header(configuration: bytes = b"\x12\x10") -> MediaFrame:
+    """The decoder configuration of AAC."""
+    return MediaFrame(MediaKind.AUDIO, 0, b"\xaf\x00" + configuration)
+
+
+def keyframe(timestamp_ms: int, size: int = 40) -> MediaFrame:
+    """A picture at which decoding can start."""
+    return MediaFrame(
+        MediaKind.VIDEO, timestamp_ms, b"\x17\x01\x00\x00\x00" + timestamp_ms.to_bytes(4) + bytes(size)
+    )
+
+
+def inter(timestamp_ms: int, size: int = 20) -> MediaFrame:
+    """A picture that leans on those before."""
+    return MediaFrame(
+        MediaKind.VIDEO, timestamp_ms, b"\x27\x01\x00\x00\x00" + timestamp_ms.to_bytes(4) + bytes(size)
+    )
+
+
+def audio(timestamp_ms: int, size: int = 10) -> MediaFrame:
+    """A piece of sound."""
+    return MediaFrame(MediaKind.AUDIO, timestamp_ms, b"\xaf\x01" + timestamp_ms.to_bytes(4) + bytes(size))
+
+
+def metadata(**values: float) -> MediaFrame:
+    """What an encoder says of its stream."""
+    return MediaFrame(MediaKind.DATA, 0, amf0.encode("onMetaData", dict(values)))
+
+
+def start_frames() -> list[MediaFrame]:
+    """What every encoder sends first."""
+    return [metadata(width=1280.0), video_header(), audio_header()]
+
+
+def group(begin_ms: int, pictures: int = 5, size: int = 20) -> list[MediaFrame]:
+    """A group of pictures with sound, 40 ms apart."""
+    frames: list[MediaFrame] = []
+    for number in range(pictures):
+        time = begin_ms + 40 * number
+        frames.append(inter(time, size) if number else keyframe(time, size))
+        frames.append(audio(time))
+    return frames
+
+
+def is_picture(frame: MediaFrame) -> bool:
+    """Whether a frame is coded video."""
+    return frame.kind is MediaKind.VIDEO and frame.payload[1] == 1
+
+
+def assert_decodable(frames: Sequence[MediaFrame], sent: Sequence[MediaFrame]) -> None:
+    """Every picture that arrived follows the one it leans on, or is a keyframe; and the order was kept."""
+    positions = {frame.payload: index for index, frame in enumerate(sent)}
+    pictures_sent = [frame.payload for frame in sent if is_picture(frame)]
+    pictures = [frame.payload for frame in frames if is_picture(frame)]
+    indexes = [positions[frame.payload] for frame in frames]
+    assert len(set(indexes)) == len(indexes), "a frame came twice"
+    assert [positions[payload] for payload in pictures] == sorted(positions[payload] for payload in pictures)
+    for before, payload in zip([None, *pictures], pictures, strict=False):
+        if payload[0] >> 4 != 1:
+            assert before is not None, "the first picture is no keyframe"
+            assert pictures_sent[pictures_sent.index(payload) - 1] == before, "a picture lacks its predecessor"
+
+
+# -- events --------------------------------------------------------------------------------------------------
+
+
+@implementer(IEventSink)
+class EventList:
+    """Keeps all events of a service."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def event_happened(self, time: float, event: Event) -> None:
+        """Keep it."""
+        self.events.append(event)
+
+    def of(self, kind: type[_E]) -> list[_E]:
+        """All events of one kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+# -- clients on real sockets ---------------------------------------------------------------------------------
+
+
+def the_reactor() -> Any:
+    """The reactor that the tests run in."""
+    from twisted.internet import reactor
+
+    return reactor
+
+
+async def until(condition: Callable[[], object], what: str = "the condition", within: float = 10.0) -> None:
+    """Let the reactor run until a condition holds."""
+    clock = cast(IReactorTime, the_reactor())
+    deadline = clock.seconds() + within
+    while not condition():
+        assert clock.seconds() < deadline, f"{what} did not come true within {within} s"
+        await deferLater(clock, 0.005)
+
+
+class SocketClient(Protocol):
+    """An RTMP client on a real transport."""
+
+    def __init__(self, app: str = "live") -> None:
+        self.session = ClientSession(app, f"rtmp://127.0.0.1/{app}")
+        self.frames: list[MediaFrame] = []
+        self.events: list[SessionEvent] = []
+        self.lost: str | None = None
+
+    @property
+    def codes(self) -> list[str]:
+        """The codes of all `onStatus` but those that start something."""
+        return [event.code for event in self.events if isinstance(event, StatusReceived)]
+
+    @override
+    def connectionMade(self) -> None:
+        self.flush()
+
+    @override
+    def dataReceived(self, data: bytes) -> None:
+        for event in self.session.receive_data(data, 0.0):
+            self.events.append(event)
+            if isinstance(event, MediaReceived):
+                self.frames += event.frames
+        self.flush()
+
+    @override
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self.lost = reason.getErrorMessage()
+
+    def flush(self) -> None:
+        """Send what the session has to say."""
+        data = self.session.bytes_to_send()
+        if data and self.transport is not None:
+            self.transport.write(data)
+
+    def has(self, kind: type[object]) -> bool:
+        """Whether an event of this kind came."""
+        return any(isinstance(event, kind) for event in self.events)
+
+    def send(self, *frames: MediaFrame) -> None:
+        """Send media."""
+        self.flush()
+        assert self.transport is not None
+        self.transport.write(b"".join(self.session.send_media(frame) for frame in frames))
+
+    async def publish(self, name: str) -> None:
+        """Publish, and wait for the answer."""
+        self.session.publish(name)
+        self.flush()
+        await until(lambda: self.has(PublishAccepted), "the answer to publish")
+
+    async def play(self, name: str) -> None:
+        """Play, and wait for the answer."""
+        self.session.play(name)
+        self.flush()
+        await until(lambda: self.has(PlayAccepted), "the answer to play")
+
+    async def close(self) -> None:
+        """Go, and wait until that is done."""
+        if self.lost is None and self.transport is not None:
+            cast(Any, self.transport).abortConnection()
+            await until(lambda: self.lost is not None, "the end of the connection")
+
+
+async def connect_client(endpoint: str | IStreamClientEndpoint, app: str = "live") -> SocketClient:
+    """An RTMP client that has sent `connect` and got its answer."""
+    if isinstance(endpoint, str):
+        endpoint = clientFromString(the_reactor(), endpoint)
+    connecting: Deferred[SocketClient] = connectProtocol(endpoint, SocketClient(app))
+    client = await connecting
+    await until(lambda: client.has(ConnectAccepted), "the answer to connect")
+    return client

@@ -1,0 +1,31 @@
+"""Fixtures for tests with real sockets and the real ffmpeg."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import imageio_ffmpeg
+import pytest
+import pytest_twisted
+
+from rtmprelay.config import RelayConfig
+from rtmprelay.service import RelayService
+from tests.service.interop import FFmpeg, Relay
+
+
+@pytest.fixture(scope="session")
+def ffmpeg(tmp_path_factory: pytest.TempPathFactory) -> FFmpeg:
+    """The real ffmpeg, and the media that it has made so far."""
+    folder: Path = tmp_path_factory.mktemp("media")
+    return FFmpeg(imageio_ffmpeg.get_ffmpeg_exe(), folder)
+
+
+@pytest_twisted.async_yield_fixture
+async def relay() -> AsyncIterator[Relay]:
+    """A relay on a port of its own."""
+    service = RelayService(RelayConfig(listen=("tcp:0:interface=127.0.0.1",)))
+    relay = Relay(service)
+    service.startService()
+    yield relay
+    await service.stopService()

@@ -1,0 +1,184 @@
+"""Driving the real ffmpeg against a relay that runs in this process."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+from twisted.internet import defer, task
+from twisted.internet.interfaces import IReactorProcess, IReactorTime
+from twisted.internet.utils import getProcessOutputAndValue
+from zope.interface import implementer
+
+from rtmprelay.events import Event
+from rtmprelay.interfaces import IEventSink
+from rtmprelay.service import RelayService
+
+#: How long anything in these tests may take before it counts as failed.
+DEADLINE = 40.0
+
+H264_AAC = "-c:v libx264 -preset veryfast -bf 3 -g 25 -pix_fmt yuv420p -c:a aac"
+
+
+@attrs.frozen
+class Packet:
+    """One line of ffmpeg's framehash output: a packet, its time and the hash of its bytes."""
+
+    media: str
+    dts: int
+    pts: int
+    size: int
+    digest: str
+
+
+@attrs.frozen
+class Capture:
+    """What ffmpeg read: packets in order, and the decoder configuration of audio and video."""
+
+    packets: list[Packet]
+    extradata: dict[str, str]
+
+    def of(self, media: str) -> list[Packet]:
+        """The packets of audio or of video."""
+        return [packet for packet in self.packets if packet.media == media]
+
+
+def parse_framehash(text: str) -> Capture:
+    """Read ffmpeg's framehash format."""
+    lines = text.splitlines()
+    media = {}
+    for line in lines:
+        if line.startswith("#media_type"):
+            number, _, name = line.removeprefix("#media_type ").partition(": ")
+            media[number] = name
+    packets = []
+    extradata = {}
+    for line in lines:
+        parts = [part.strip() for part in line.removeprefix("#extradata").split(",")]
+        if line.startswith("#extradata"):
+            extradata[media[parts[0]]] = parts[2]
+        elif line and not line.startswith("#"):
+            stream, dts, pts, _duration, size, digest = parts[:6]
+            packets.append(Packet(media[stream], int(dts), int(pts), int(size), digest))
+    return Capture(packets, extradata)
+
+
+class FFmpeg:
+    """Runs ffmpeg: now for making media, or beside the reactor for streaming."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        self.program = program
+        self._folder = folder
+
+    def make(self, name: str, arguments: str) -> Path:
+        """Make a media file, once for all tests."""
+        path = self._folder / name
+        if not path.exists():
+            command = [self.program, "-v", "error", "-y", *arguments.split(), str(path)]
+            subprocess.run(command, check=True, timeout=DEADLINE)
+        return path
+
+    def hash_of(self, path: Path) -> Capture:
+        """The packets of a file."""
+        command = [self.program, "-v", "error", "-i", str(path), "-c", "copy", "-f", "framehash", "-"]
+        result = subprocess.run(command, check=True, capture_output=True, text=True, timeout=DEADLINE)
+        return parse_framehash(result.stdout)
+
+    async def run(self, *arguments: str) -> str:
+        """Run to the end beside the reactor; what it printed on standard output."""
+        return (await self.run_for_both(*arguments))[0]
+
+    async def run_for_both(self, *arguments: str) -> tuple[str, str]:
+        """Run to the end beside the reactor; what it printed on standard output and standard error."""
+        from twisted.internet import reactor
+
+        running = getProcessOutputAndValue(
+            self.program, ["-hide_banner", "-nostdin", *arguments], env=None, reactor=IReactorProcess(reactor)
+        )
+        out, err, code = await running.addTimeout(DEADLINE, IReactorTime(reactor))
+        assert code == 0, err.decode(errors="replace")
+        return out.decode(), err.decode(errors="replace")
+
+    async def publish(self, path: Path, url: str, speed: float = 2.0) -> None:
+        """Publish a file, so many times faster than real time."""
+        rate = ("-readrate", str(speed))
+        await self.run("-v", "error", *rate, "-i", str(path), "-map", "0", "-c", "copy", "-f", "flv", url)
+
+    async def play(self, url: str, *options: str) -> Capture:
+        """Play until the stream ends."""
+        text = await self.run(
+            "-v", "error", *options, "-i", url, "-map", "0", "-c", "copy", "-f", "framehash", "-"
+        )
+        return parse_framehash(text)
+
+
+@implementer(IEventSink)
+class Relay:
+    """A relay under test, and all that happened in it."""
+
+    def __init__(self, service: RelayService) -> None:
+        self.service = service
+        self.events: list[Event] = []
+        service.events.add_sink(self)
+
+    def event_happened(self, time: float, event: Event) -> None:
+        """Keep the event."""
+        self.events.append(event)
+
+    def url(self, key: str, scheme: str = "rtmp") -> str:
+        """The address of a stream."""
+        port = getattr(self.service.addresses[0], "port", 0)
+        return f"{scheme}://127.0.0.1:{port}/{key}"
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for something to become true, within the deadline."""
+        from twisted.internet import reactor
+
+        clock = IReactorTime(reactor)
+        end = clock.seconds() + DEADLINE
+        while not condition():
+            assert clock.seconds() < end, f"did not happen in {DEADLINE} s; events: {self.events[-5:]}"
+            await task.deferLater(clock, 0.01)
+
+    async def until_live(self, key: str, keyframes: int = 1) -> None:
+        """Wait until a stream has sent so many keyframes, or frames if it has no video."""
+
+        def live() -> bool:
+            stream = self.service.registry.get(key)
+            if stream is None or stream.publisher is None:
+                return False
+            if stream.video_codec is None:
+                return stream.counters.audio_frames >= 10 * keyframes
+            return stream.counters.keyframes >= keyframes
+
+        await self.until(live)
+
+
+def in_background(coroutine: object) -> defer.Deferred[object]:
+    """Let something run while the test goes on; await the result to see how it ended."""
+    return defer.ensureDeferred(coroutine)  # type: ignore[arg-type]
+
+
+def assert_same_from_a_keyframe_on(played: Capture, published: Capture) -> None:
+    """What was played is what was published, packet by packet, from where it began to the end."""
+    assert played.extradata == published.extradata
+    kinds = {packet.media for packet in published.packets}
+    assert {packet.media for packet in played.packets} == kinds
+    for kind in kinds:
+        got = [(packet.size, packet.digest) for packet in played.of(kind)]
+        sent = [(packet.size, packet.digest) for packet in published.of(kind)]
+        assert got
+        assert got == sent[len(sent) - len(got) :]
+    # One offset for everything and for all time: nothing has moved against anything else.
+    assert len(_offsets(played, published, kinds)) == 1
+
+
+def _offsets(played: Capture, published: Capture, kinds: set[str]) -> set[int]:
+    offsets = set()
+    for kind in kinds:
+        got, sent = played.of(kind), published.of(kind)
+        for one, other in zip(got, sent[len(sent) - len(got) :], strict=True):
+            offsets |= {other.dts - one.dts, other.pts - one.pts}
+    return offsets

@@ -1,0 +1,33 @@
+"""What the documents show works."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import attrs
+
+from rtmprelay.events import Event
+from rtmprelay.streams.limits import QueueLimits, StreamLimits
+from rtmprelay.wire.limits import ConnectionLimits
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_in_memory_example() -> None:
+    """The test that docs/embedding.rst shows passes."""
+    names = runpy.run_path(str(DOCS / "examples" / "test_in_memory.py"))
+    names["test_a_late_player_starts_at_the_keyframe"]()
+    assert ".. literalinclude:: examples/test_in_memory.py" in (DOCS / "embedding.rst").read_text()
+
+
+def test_every_limit_and_event_is_documented() -> None:
+    """docs/operations.rst names all that exist, and the fields of each event in their order."""
+    page = (DOCS / "operations.rst").read_text()
+    for limits in (ConnectionLimits, StreamLimits, QueueLimits):
+        for field in attrs.fields(limits):
+            assert f"\n{field.name} " in page
+    for kind in Event.__subclasses__():
+        fields = ", ".join(field.name for field in attrs.fields(kind))
+        assert re.search(rf"^{kind.name} +{fields}\b", page, re.MULTILINE), kind.name

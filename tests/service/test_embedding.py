@@ -1,0 +1,59 @@
+"""The program that docs/embedding.rst shows does what it says."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.service.interop import DEADLINE, FFmpeg
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "docs" / "examples" / "embed.py"
+
+
+@pytest.fixture
+def program() -> Iterator[subprocess.Popen[str]]:
+    """The program, running."""
+    running = subprocess.Popen([sys.executable, str(PROGRAM)], stdout=subprocess.PIPE, text=True)
+    yield running
+    running.kill()
+    running.communicate(timeout=DEADLINE)
+
+
+def test_the_program_of_the_documents_runs(program: subprocess.Popen[str], ffmpeg: FFmpeg) -> None:
+    """It prints where to publish, tells of a stream that comes and goes, and stops on a signal."""
+    assert program.stdout is not None
+    address = re.search(r"rtmp://\S+/live/", program.stdout.readline())
+    assert address is not None
+    source = ffmpeg.make("embedded.flv", "-f lavfi -i sine=frequency=440 -t 1 -c:a aac")
+    command = [
+        ffmpeg.program,
+        "-v",
+        "error",
+        "-i",
+        str(source),
+        "-c",
+        "copy",
+        "-f",
+        "flv",
+        f"{address[0]}show",
+    ]
+    subprocess.run(command, check=True, timeout=DEADLINE)
+    assert program.stdout.readline() == "publish_started live/show\n"
+    assert program.stdout.readline() == "publish_stopped live/show\n"
+    program.send_signal(signal.SIGINT)
+    program.wait(DEADLINE)
+
+
+def test_the_documents_show_this_very_program() -> None:
+    """The page includes the file, and the file is as short as the page says."""
+    page = (ROOT / "docs" / "embedding.rst").read_text()
+    assert ".. literalinclude:: examples/embed.py" in page
+    body = PROGRAM.read_text().partition("@implementer")[2]
+    assert len([line for line in body.splitlines() if line.strip()]) <= 20

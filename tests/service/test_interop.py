@@ -1,0 +1,133 @@
+"""Real encoders and players: what ffmpeg publishes is what ffmpeg plays, packet by packet."""
+
+from __future__ import annotations
+
+import pytest
+import pytest_twisted
+from twisted.internet.defer import gatherResults
+
+from rtmprelay.events import CodecDetected
+from rtmprelay.flv.container import read_tags
+from rtmprelay.flv.tags import describe_video
+from tests.service.interop import (
+    H264_AAC,
+    FFmpeg,
+    Relay,
+    assert_same_from_a_keyframe_on,
+    in_background,
+)
+
+PICTURE = "-f lavfi -i testsrc=size=320x240:rate=25"
+TONE = "-f lavfi -i sine=frequency=440"
+
+#: What is published, how it is made, and the codecs that the relay must find in it.
+MEDIA = {
+    "h264_aac_b_frames": (f"{PICTURE} {TONE} -t 6 {H264_AAC}", "H.264 AVC", "AAC"),
+    "audio_only": (f"{TONE} -t 6 -c:a aac", None, "AAC"),
+    "mp3_only": (f"{TONE} -t 6 -ar 44100 -c:a libmp3lame", None, "MP3"),
+    "video_only": (f"{PICTURE} -t 6 -c:v libx264 -g 25", "H.264 AVC", None),
+    "hevc": (
+        f"{PICTURE} {TONE} -t 6 -c:v libx265 -preset ultrafast -x265-params log-level=none:keyint=25 -c:a aac",
+        "H.265 HEVC",
+        "AAC",
+    ),
+    "av1": (f"{PICTURE} {TONE} -t 4 -c:v libaom-av1 -cpu-used 8 -g 25 -c:a aac", "AV1", "AAC"),
+    "vp9": (f"{PICTURE} -t 4 -c:v libvpx-vp9 -deadline realtime -cpu-used 8 -g 25", "VP9", None),
+}
+
+
+@pytest.mark.parametrize("name", MEDIA)
+@pytest_twisted.ensureDeferred
+async def test_what_is_published_is_what_is_played(name: str, ffmpeg: FFmpeg, relay: Relay) -> None:
+    """Each codec comes through unchanged, and the relay says what it is."""
+    arguments, video, audio = MEDIA[name]
+    source = ffmpeg.make(f"{name}.flv", arguments)
+    publishing = in_background(ffmpeg.publish(source, relay.url("live/test")))
+    await relay.until_live("live/test", keyframes=2)
+    played = await ffmpeg.play(relay.url("live/test"))
+    await publishing
+    assert_same_from_a_keyframe_on(played, ffmpeg.hash_of(source))
+    detected = [event for event in relay.events if isinstance(event, CodecDetected)]
+    assert [(event.stream_key, event.video, event.audio) for event in detected] == [
+        ("live/test", video, audio)
+    ]
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_heavy_stream_comes_through_whole(ffmpeg: FFmpeg, relay: Relay) -> None:
+    """20 Mbit/s and more, with keyframes of over 1 MB."""
+    source = ffmpeg.make(
+        "heavy.flv",
+        "-f lavfi -i testsrc2=size=1280x720:rate=30,noise=alls=90:all_seed=7 -t 4"
+        " -c:v libx264 -preset ultrafast -qp 6 -g 30 -pix_fmt yuv420p",
+    )
+    with source.open("rb") as file:
+        keyframes = [
+            len(tag.payload)
+            for tag in read_tags(file)
+            if tag.type_byte == 9 and describe_video(tag.payload).keyframe
+        ]
+    assert min(keyframes) > 1_000_000
+    assert source.stat().st_size * 8 / 4 > 20_000_000
+    publishing = in_background(ffmpeg.publish(source, relay.url("live/heavy"), speed=1.0))
+    await relay.until_live("live/heavy")
+    played = await ffmpeg.play(relay.url("live/heavy"))
+    await publishing
+    published = ffmpeg.hash_of(source)
+    assert_same_from_a_keyframe_on(played, published)
+    # It joined in the first group of pictures, which the relay had kept.
+    assert len(played.packets) == len(published.packets)
+
+
+@pytest_twisted.ensureDeferred
+async def test_two_publishers_and_three_players_at_once(ffmpeg: FFmpeg, relay: Relay) -> None:
+    """Streams do not touch each other, and every player gets the same."""
+    one = ffmpeg.make("one.flv", f"{PICTURE} {TONE} -t 6 {H264_AAC}")
+    other = ffmpeg.make("other.flv", f"-f lavfi -i testsrc2=size=320x240:rate=25 {TONE} -t 6 {H264_AAC}")
+    publishing = [
+        in_background(ffmpeg.publish(one, relay.url("live/one"))),
+        in_background(ffmpeg.publish(other, relay.url("live/other"))),
+    ]
+    await relay.until_live("live/one")
+    await relay.until_live("live/other")
+    urls = [relay.url("live/one"), relay.url("live/one"), relay.url("live/other")]
+    players = [in_background(ffmpeg.play(url)) for url in urls]
+    first, second, third = await gatherResults(players)
+    await gatherResults(publishing)
+    assert_same_from_a_keyframe_on(first, ffmpeg.hash_of(one))
+    assert_same_from_a_keyframe_on(second, ffmpeg.hash_of(one))
+    assert_same_from_a_keyframe_on(third, ffmpeg.hash_of(other))
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_late_joiner_decodes_without_an_error(ffmpeg: FFmpeg, relay: Relay) -> None:
+    """Keyframes are 10 s apart; who comes in between decodes from the first frame on, with no complaint."""
+    source = ffmpeg.make(
+        "long_gop.flv", f"{PICTURE} {TONE} -t 14 -c:v libx264 -g 250 -sc_threshold 0 -c:a aac"
+    )
+    publishing = in_background(ffmpeg.publish(source, relay.url("live/late"), speed=1.5))
+    await relay.until_live("live/late")
+    stream = relay.service.registry.live("live/late")
+    await relay.until(lambda: stream.counters.video_frames > 60)
+    assert stream.counters.keyframes == 1
+    _, complaints = await ffmpeg.run_for_both(
+        "-v", "error", "-i", relay.url("live/late"), "-frames:v", "50", "-f", "null", "-"
+    )
+    assert complaints == ""
+    await publishing
+
+
+@pytest_twisted.ensureDeferred
+async def test_players_survive_a_publisher_that_returns(ffmpeg: FFmpeg, relay: Relay) -> None:
+    """A publisher goes and comes back; a player that waits (ffmpeg itself does not) sees time go on."""
+    source = ffmpeg.make("short.flv", f"{PICTURE} {TONE} -t 2 {H264_AAC}")
+    publishing = in_background(ffmpeg.publish(source, relay.url("live/back")))
+    await relay.until_live("live/back")
+    seen = relay.service.registry.live("live/back")
+    await publishing
+    await relay.until(lambda: seen.publisher is None)
+    again = in_background(ffmpeg.publish(source, relay.url("live/back")))
+    await relay.until_live("live/back")
+    played = await ffmpeg.play(relay.url("live/back"))
+    await again
+    assert_same_from_a_keyframe_on(played, ffmpeg.hash_of(source))
