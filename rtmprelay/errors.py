@@ -27,6 +27,10 @@ class LimitExceededError(RemoteProtocolError):
         self.limit = limit
 
 
+class DestinationRefusedError(RtmpRelayError):
+    """Another server does not accept what we want to publish there."""
+
+
 class ConfigError(RtmpRelayError):
     """An option or a configuration value cannot be used."""
 

@@ -199,3 +199,130 @@ class ConnectionClosed(Event):
     duration: float
     bytes_in: int
     bytes_out: int
+
+
+@attrs.frozen(kw_only=True)
+class DestinationConnecting(Event):
+    """A destination is being reached."""
+
+    name = "destination_connecting"
+    sentence = "Destination {destination}: connecting to {address} for {stream}"
+    destination: str
+    stream: str
+    address: str
+
+
+@attrs.frozen(kw_only=True)
+class DestinationConnected(Event):
+    """A destination takes the stream."""
+
+    name = "destination_connected"
+    sentence = "Destination {destination}: connected, {stream} is published to {address}"
+    destination: str
+    stream: str
+    address: str
+
+
+@attrs.frozen(kw_only=True)
+class DestinationFailed(Event):
+    """A destination was not reached, refused, or was lost."""
+
+    name = "destination_failed"
+    sentence = "Destination {destination}: {stream} failed ({error_class}): {reason}"
+    destination: str
+    stream: str
+    error_class: str
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class DestinationReconnecting(Event):
+    """A destination will be tried again."""
+
+    name = "destination_reconnecting"
+    sentence = "Destination {destination}: attempt {attempt} for {stream} in {delay:.1f} s, at {address}"
+    destination: str
+    stream: str
+    attempt: int
+    delay: float
+    address: str
+
+
+@attrs.frozen(kw_only=True)
+class DestinationGivenUp(Event):
+    """A destination has failed too often."""
+
+    name = "destination_given_up"
+    sentence = "Destination {destination}: given up for {stream} after {failures} failures"
+    destination: str
+    stream: str
+    failures: int
+
+
+@attrs.frozen(kw_only=True)
+class DestinationDropped(Event):
+    """Messages were not delivered to a destination."""
+
+    name = "destination_dropped"
+    sentence = "Destination {destination}: {count} messages of {stream} dropped ({reason})"
+    destination: str
+    stream: str
+    reason: str
+    count: int
+
+
+@attrs.frozen(kw_only=True)
+class DestinationStatistics(Event):
+    """What a destination got since the last such event."""
+
+    name = "destination_statistics"
+    sentence = (
+        "Destination {destination}: {stream} at {kbps:.0f} kbit/s, {messages} messages,"
+        " {dropped} dropped, {queued} queued"
+    )
+    destination: str
+    stream: str
+    seconds: float
+    kbps: float
+    messages: int
+    bytes: int
+    dropped: int
+    queued: int
+
+
+@attrs.frozen(kw_only=True)
+class DestinationHeld(Event):
+    """The source was lost without a goodbye; the destination is kept for its return."""
+
+    name = "destination_held"
+    sentence = "Destination {destination}: {stream} lost its publisher, held for {linger:g} s"
+    destination: str
+    stream: str
+    linger: float
+
+
+@attrs.frozen(kw_only=True)
+class DestinationSourceRefused(Event):
+    """A second source wanted a destination that the first one holds."""
+
+    name = "destination_source_refused"
+    sentence = "Destination {destination}: {stream} is not sent there, {holder} holds it"
+    destination: str
+    stream: str
+    holder: str
+
+
+@attrs.frozen(kw_only=True)
+class DestinationClosed(Event):
+    """A destination gets no more of a stream."""
+
+    name = "destination_closed"
+    sentence = (
+        "Destination {destination}: {stream} closed after {messages} messages ({dropped} dropped): {reason}"
+    )
+    destination: str
+    stream: str
+    reason: str
+    messages: int
+    bytes: int
+    dropped: int

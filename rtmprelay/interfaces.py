@@ -10,6 +10,7 @@ from zope.interface import Attribute, Interface
 if TYPE_CHECKING:
     from rtmprelay.events import Event
     from rtmprelay.streams.frames import FrameBatch, LiveFrame
+    from rtmprelay.streams.live_stream import LiveStream
 
 
 class IFrameSubscriber(Interface):
@@ -39,6 +40,16 @@ class IStreamPublisher(Interface):
 
     def publish_superseded() -> None:
         """Another publisher took the stream over because you were silent."""
+
+
+class IStreamObserver(Interface):
+    """Someone who wants to know which streams are live: destinations, recorders."""
+
+    def stream_started(stream: LiveStream) -> None:
+        """A publisher begins."""
+
+    def stream_stopped(stream: LiveStream, clean: bool) -> None:
+        """The publisher has gone; `clean` if it said so, and did not just vanish."""
 
 
 class IEventSink(Interface):

@@ -84,6 +84,11 @@ class MemoryTransport:
         """How many bytes the peer has not read."""
         return self._size
 
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is over: cut, or closed with everything read."""
+        return self.aborted or (self.closing and not self._size)
+
     def registerProducer(self, producer: IProducer, streaming: bool) -> None:  # noqa: N802
         """Called by the protocol."""
         self._producer = IPushProducer(producer)
@@ -188,7 +193,7 @@ class MemoryClient:
                 self.events.append(event)
                 if isinstance(event, MediaReceived):
                     self.frames += event.frames
-        elif self.transport.closing and not self.connection.lost:
+        elif self.transport.closed and not self.connection.lost:
             self.connection.lose()
             return True
         return bool(upstream or downstream)

@@ -114,7 +114,9 @@ def assert_decodable(frames: Sequence[MediaFrame], sent: Sequence[MediaFrame]) -
     for before, payload in zip([None, *pictures], pictures, strict=False):
         if payload[0] >> 4 != 1:
             assert before is not None, "the first picture is no keyframe"
-            assert pictures_sent[pictures_sent.index(payload) - 1] == before, "a picture lacks its predecessor"
+            assert pictures_sent[pictures_sent.index(payload) - 1] == before, (
+                "a picture lacks its predecessor"
+            )
 
 
 # -- events --------------------------------------------------------------------------------------------------

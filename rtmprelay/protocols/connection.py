@@ -75,6 +75,8 @@ class RtmpConnection(Protocol):
     ) -> None:
         self.connection_id = connection_id
         self.bytes_out = 0
+        #: How the connection ended, once it has.
+        self.loss: Failure = connectionDone
         #: The limit that the peer went over, if that is why the connection closes.
         self.limit_exceeded: str | None = None
         self._driven = session
@@ -85,6 +87,7 @@ class RtmpConnection(Protocol):
         self._unread_replies = 0
         self._timer: IDelayedCall | None = None
         self._closing: str | None = None
+        self._error: RemoteProtocolError | None = None
 
     # -- for subclasses --------------------------------------------------------------------------------------
 
@@ -126,7 +129,7 @@ class RtmpConnection(Protocol):
         self._wire.registerProducer(self, True)
         self.opened()
         self.flush()
-        self._arm_timer()
+        self._arm_timer(self.looked(self._clock.seconds()))
 
     @override
     def dataReceived(self, data: bytes) -> None:
@@ -195,7 +198,7 @@ class RtmpConnection(Protocol):
 
     # -- time ------------------------------------------------------------------------------------------------
 
-    def _arm_timer(self, due: float | None = None) -> None:
+    def _arm_timer(self, due: float) -> None:
         if self.is_closing:
             # Whoever closes it has a timer of its own.
             return
@@ -240,6 +243,7 @@ class RtmpConnection(Protocol):
         """The peer broke the rules: the reason is told once, and it is gone."""
         if isinstance(error, LimitExceededError):
             self.limit_exceeded = error.limit
+        self._error = error
         self.close_now(str(error))
 
     def close_now(self, reason: str) -> None:
@@ -265,5 +269,6 @@ class RtmpConnection(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._cancel_timer()
         why = self._closing or _how_it_ended(reason)
+        self.loss = reason if self._error is None else Failure(self._error)
         self._closing = why
         self.closed(why)

@@ -5,29 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from rtmprelay.flv.script import with_set_data_frame
 from rtmprelay.session.channel import media_chunk_stream
-from rtmprelay.streams.frames import LiveFrame
+from rtmprelay.streams.frames import METADATA_KEY, LiveFrame
 from rtmprelay.wire.chunks import RawMessage, standalone_chunks
 
 
 class RtmpFrameEncoder:
     """Encodes for everybody who has the same message stream id and chunk size."""
 
-    def __init__(self, chunk_size: int, stream_id: int) -> None:
+    def __init__(self, chunk_size: int, stream_id: int, for_server: bool = False) -> None:
         self._chunk_size = chunk_size
         self._stream_id = stream_id
+        self._for_server = for_server
 
     def encode(self, frames: Sequence[LiveFrame]) -> bytes:
         """The frames as standalone messages: the same bytes for every peer."""
         pieces: list[bytes] = []
         for live in frames:
             frame = live.frame
-            message = RawMessage(frame.kind, frame.timestamp_ms, self._stream_id, frame.payload)
+            payload = frame.payload
+            if self._for_server and live.startup_key == METADATA_KEY:
+                payload = with_set_data_frame(payload)
+            message = RawMessage(frame.kind, frame.timestamp_ms, self._stream_id, payload)
             pieces += standalone_chunks(message, media_chunk_stream(frame.kind), self._chunk_size)
         return b"".join(pieces)
 
 
 @lru_cache(maxsize=256)
-def shared_encoder(chunk_size: int, stream_id: int) -> RtmpFrameEncoder:
-    """The one encoder for these figures; peers with the same one share the encoded bytes."""
-    return RtmpFrameEncoder(chunk_size, stream_id)
+def shared_encoder(chunk_size: int, stream_id: int, for_server: bool = False) -> RtmpFrameEncoder:
+    """The one encoder for these figures; peers with the same one share the encoded bytes.
+
+    Args:
+        for_server: Servers want metadata in the envelope that publishers put around it; players do not.
+    """
+    return RtmpFrameEncoder(chunk_size, stream_id, for_server)

@@ -180,7 +180,7 @@ class RtmpServerProtocol(RtmpConnection):
         publication = self._publications.pop(stream_id, None)
         if publication is not None and publication.stream is not None:
             self._tell(publication.stopped(reason, clean, self._clock.seconds()))
-            self.factory.registry.unpublish(publication.stream, publication)
+            self.factory.registry.unpublish(publication.stream, publication, clean)
 
     # -- playing ---------------------------------------------------------------------------------------------
 

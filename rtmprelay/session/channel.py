@@ -117,7 +117,7 @@ class MessageChannel:
                 self.account.peer_acknowledged(sequence_number)
             case WindowAcknowledgementSize(size):
                 self.account.set_window(size)
-            case SetPeerBandwidth(size) if size != self._announced_window:
+            case SetPeerBandwidth(size) if size not in (0, self._announced_window):
                 # The specification wants our window as the answer; it is never held back by the peer's wish.
                 self._announced_window = size
                 self.send(WindowAcknowledgementSize(size))

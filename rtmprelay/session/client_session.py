@@ -54,6 +54,7 @@ class ClientSession:
         self._intake = MediaIntake()
         self._waiting: dict[float, _Answer] = {}
         self._last_transaction = 0.0
+        self._creation = 0.0
         self._published_name = ""
         #: The message stream that the server gave us; 0 before.
         self.stream_id = 0
@@ -91,6 +92,8 @@ class ClientSession:
             self._call(
                 lambda transaction: commands.FCUnpublish(transaction, self._published_name).to_command()
             )
+        # If the stream is still being made, it is not to be published on when it comes.
+        self._waiting.pop(self._creation, None)
         if self.stream_id:
             stream_id = self.stream_id
             self._call(lambda transaction: commands.DeleteStream(transaction, stream_id).to_command())
@@ -100,17 +103,26 @@ class ClientSession:
     def _create_stream(self, then: Callable[[float], Command]) -> None:
         def created(answer: Command, events: list[SessionEvent]) -> None:
             number = answer.arguments[0] if answer.arguments else None
-            if answer.name == "_error" or not isinstance(number, float) or not 0 <= number < 2**32:
-                _, code, description = commands.status_of(answer)
-                events.append(
-                    StatusReceived("error", code or StatusCode.CALL_FAILED, description or "no stream")
-                )
+            # Message stream 0 is the connection's own: it carries no media.
+            if answer.name == "_error" or not isinstance(number, float) or not 1 <= number < 2**32:
+                self._report_refusal(answer, events, "no stream")
                 return
             self.stream_id = int(number)
             self._intake.open(self.stream_id)
-            self._call(then)
+            self._call(then, self._stream_call_answered)
 
         self._call(lambda transaction: commands.CreateStream(transaction).to_command(), created)
+        self._creation = self._last_transaction
+
+    def _stream_call_answered(self, answer: Command, events: list[SessionEvent]) -> None:
+        # Most servers answer `publish` and `play` with onStatus alone.
+        if answer.name == "_error":
+            self._report_refusal(answer, events, "refused")
+
+    @staticmethod
+    def _report_refusal(answer: Command, events: list[SessionEvent], default: str) -> None:
+        _, code, description = commands.status_of(answer)
+        events.append(StatusReceived("error", code or StatusCode.CALL_FAILED, description or default))
 
     def _call(self, make: Callable[[float], Command], answered: _Answer | None = None) -> None:
         self._last_transaction += 1
@@ -162,6 +174,10 @@ class ClientSession:
 
     def _take_status(self, command: Command, events: list[SessionEvent]) -> None:
         level, code, description = commands.status_of(command)
+        starts = code in (StatusCode.PUBLISH_START, StatusCode.PLAY_START)
+        if starts and not self.stream_id:
+            # It belongs to a message stream that we have given up.
+            return
         if code == StatusCode.PUBLISH_START:
             events.append(PublishAccepted(self.stream_id))
         elif code == StatusCode.PLAY_START:

@@ -51,7 +51,7 @@ class MediaIntake:
         stream_id = raw.stream_id
         if stream_id not in self.open_streams:
             # Some encoders send metadata on message stream 0; with one publish it is clear what is meant.
-            if len(self.open_streams) != 1:
+            if stream_id != 0 or len(self.open_streams) != 1:
                 return True
             (stream_id,) = self.open_streams
         payload = raw.payload

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from rtmprelay.amf0 import AmfValue
-from rtmprelay.errors import LimitExceededError, LocalProtocolError, RemoteProtocolError
+from rtmprelay.errors import LimitExceededError, RemoteProtocolError
 from rtmprelay.media import MediaKind
 from rtmprelay.secret import Secret
 from rtmprelay.session import replies
@@ -316,6 +316,9 @@ class ServerSession:
         if isinstance(request, _ConnectRequest):
             self._connection.connect_refused()
             self.channel.send(commands.error(request.transaction_id, code, description))
+            # An encoder that did not wait may have asked for more already: that is refused with it.
+            for stream in self._streams.values():
+                self._make_idle(stream)
         elif isinstance(request, _StreamRequest):
             request.stream.refused()
             self._intake.close(request.stream.stream_id)
@@ -334,12 +337,11 @@ class ServerSession:
             self.channel.send(message)
 
     def end_stream(self, stream_id: int, level: str, code: str, description: str) -> None:
-        """End a publish or a play from our side, and say why."""
+        """End a publish or a play from our side, and say why; nothing is left to end if the client was faster."""
         stream = self._streams.get(stream_id)
-        if stream is None:
-            raise LocalProtocolError(f"there is no message stream {stream_id}")
-        self._make_idle(stream)
-        self.channel.send(commands.on_status(stream_id, level, code, description))
+        if stream is not None and stream.role is not Role.IDLE:
+            self._make_idle(stream)
+            self.channel.send(commands.on_status(stream_id, level, code, description))
 
     # -- time and state --------------------------------------------------------------------------------------
 

@@ -19,20 +19,56 @@ _WRITE_SIZE = 65536
 
 
 class Consumer:
-    """Delivers frames through `write`, as bytes made by `encoder`."""
+    """Delivers frames through `write`, as bytes made by `encoder`.
+
+    Without them it begins detached: everything is dropped, and counted, until `attach`.
+    """
+
+    #: Whether `frames_sent` is to be called; players save themselves the call.
+    observes_sending = False
 
     def __init__(
-        self, write: Callable[[bytes], None], encoder: FrameEncoder, limits: QueueLimits | None = None
+        self,
+        write: Callable[[bytes], None] | None = None,
+        encoder: FrameEncoder | None = None,
+        limits: QueueLimits | None = None,
     ) -> None:
-        self._write = write
-        self._encoder = encoder
         self.account = DeliveryAccount()
         self._queue = FrameQueue(limits or QueueLimits(), self.account)
         self._transport_full = False
         self._held = False
         self._unwanted: set[MediaKind] = set()
+        # Why nothing can be delivered at all, if so.
+        self._absent: DropReason | None = DropReason.NOT_CONNECTED
         # Whether frames may go straight to the transport; one look at it decides the common case.
-        self._direct = True
+        self._direct = False
+        if write is not None and encoder is not None:
+            self.attach(write, encoder)
+
+    def attach(self, write: Callable[[bytes], None], encoder: FrameEncoder) -> None:
+        """There is a transport to write to."""
+        self._write = write
+        self._encoder = encoder
+        self._absent = None
+        self._transport_full = False
+        self._update_direct()
+
+    def detach(self) -> None:
+        """The transport has gone, and another one may come."""
+        self._leave(DropReason.NOT_CONNECTED)
+
+    def close(self) -> None:
+        """The receiver has gone: what waits for it is dropped."""
+        self._leave(DropReason.CLOSED)
+
+    def _leave(self, reason: DropReason) -> None:
+        self._absent = reason
+        self._transport_full = True
+        self._direct = False
+        self._queue.clear(reason)
+
+    def frames_sent(self, frames: Sequence[LiveFrame]) -> None:
+        """These frames were handed to the transport."""
 
     @property
     def messages_queued(self) -> int:
@@ -66,6 +102,8 @@ class Consumer:
             account.messages_sent += batch.count
             account.bytes_sent += batch.size
             self._write(batch.encoded(self._encoder))
+            if self.observes_sending:
+                self.frames_sent(batch.frames)
             return
         for frame in batch.frames:
             reason = self._reason_not_to_take(frame)
@@ -77,6 +115,8 @@ class Consumer:
         self._drain()
 
     def _reason_not_to_take(self, frame: LiveFrame) -> DropReason | None:
+        if self._absent is not None:
+            return self._absent
         if frame.role is FrameRole.STARTUP:
             return None
         if self._held:
@@ -110,14 +150,8 @@ class Consumer:
 
     def transport_ready(self) -> None:
         """Write on."""
-        self._transport_full = False
+        self._transport_full = self._absent is not None
         self._drain()
-
-    def close(self) -> None:
-        """The receiver has gone: what waits for it is dropped."""
-        self._direct = False
-        self._transport_full = True
-        self._queue.clear(DropReason.CLOSED)
 
     def _drain(self) -> None:
         queue = self._queue
@@ -127,6 +161,8 @@ class Consumer:
             account.messages_sent += len(frames)
             account.bytes_sent += sum(frame.size for frame in frames)
             self._write(self._encoder.encode(frames))
+            if self.observes_sending:
+                self.frames_sent(frames)
         self._update_direct()
 
     def _update_direct(self) -> None:

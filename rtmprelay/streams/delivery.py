@@ -14,6 +14,7 @@ class DropReason(Enum):
     WAITING_FOR_KEYFRAME = "waiting_for_keyframe"
     PAUSED = "paused"
     NOT_WANTED = "not_wanted"
+    NOT_CONNECTED = "not_connected"
     CLOSED = "closed"
 
 

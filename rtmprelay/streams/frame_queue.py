@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import islice, takewhile
 
 from rtmprelay.media import milliseconds_between
 from rtmprelay.streams.delivery import DeliveryAccount, DropReason
 from rtmprelay.streams.frames import FrameRole, LiveFrame
 from rtmprelay.streams.limits import QueueLimits
+
+#: More decoder configuration in a row than this makes no sense, and looking past it would cost too much.
+_MOST_LEADING_STARTUP_FRAMES = 256
 
 
 def _is_video(frame: LiveFrame) -> bool:
@@ -87,25 +91,27 @@ class FrameQueue:
     # -- making room -----------------------------------------------------------------------------------------
 
     def _too_full(self) -> bool:
-        if self._bytes > self._limits.max_bytes:
+        limits = self._limits
+        if self._bytes > limits.max_bytes or len(self._frames) > limits.max_frames:
             return True
         newest = self._frames[-1]
         # Metadata and decoder configuration may carry any timestamp.
         if newest.role is FrameRole.STARTUP:
             return False
-        oldest = next(frame for frame in self._frames if frame.role is not FrameRole.STARTUP)
-        return (
-            milliseconds_between(oldest.frame.timestamp_ms, newest.frame.timestamp_ms) > self._limits.max_ms
-        )
+        first = islice(self._frames, _MOST_LEADING_STARTUP_FRAMES)
+        oldest = next((frame for frame in first if frame.role is not FrameRole.STARTUP), None)
+        if oldest is None:
+            return True
+        return milliseconds_between(oldest.frame.timestamp_ms, newest.frame.timestamp_ms) > limits.max_ms
 
     def _make_room(self) -> None:
         self._count_startup()
         self._drop_superseded()
-        cut = self._newest_later_keyframe()
-        if cut is None:
-            self._drop_all_video()
+        keyframe = self._newest_keyframe()
+        if keyframe is not None and self._fits_from(keyframe):
+            self._drop_video_before(keyframe)
         else:
-            self._drop_video_before(cut)
+            self._drop_all_video()
         while self._frames and self._too_full():
             if not self._drop_oldest_audio_before_video() and not self._drop_all_video():
                 self.clear(DropReason.QUEUE_FULL)
@@ -116,13 +122,21 @@ class FrameQueue:
         self._startup.extend(self._frames)
         self._frames, self._startup = self._startup, deque()
 
-    def _newest_later_keyframe(self) -> LiveFrame | None:
-        """The keyframe to go on at: the newest one, unless the queued video begins with it."""
-        video = [frame for frame in self._frames if _is_video(frame)]
-        keyframes = [frame for frame in video if frame.role is FrameRole.KEYFRAME]
-        if keyframes and keyframes[-1] is not video[0]:
-            return keyframes[-1]
-        return None
+    def _newest_keyframe(self) -> LiveFrame | None:
+        return next((frame for frame in reversed(self._frames) if frame.role is FrameRole.KEYFRAME), None)
+
+    def _fits_from(self, keyframe: LiveFrame) -> bool:
+        """Whether this keyframe and all behind it can stay, if the audio before it goes."""
+        frames = list(self._frames)
+        begin = frames.index(keyframe)
+        kept = [frame for frame in frames[:begin] if frame.role is FrameRole.STARTUP] + frames[begin:]
+        newest = next(frame for frame in reversed(kept) if frame.role is not FrameRole.STARTUP)
+        limits = self._limits
+        return (
+            sum(frame.size for frame in kept) <= limits.max_bytes
+            and len(kept) <= limits.max_frames
+            and milliseconds_between(keyframe.frame.timestamp_ms, newest.frame.timestamp_ms) <= limits.max_ms
+        )
 
     def _drop_video_before(self, keyframe: LiveFrame) -> None:
         reached = False
@@ -149,14 +163,14 @@ class FrameQueue:
         )
 
     def _drop_oldest_audio_before_video(self) -> bool:
-        for index, frame in enumerate(self._frames):
-            if _is_video(frame):
-                return False
-            if frame.role is not FrameRole.STARTUP:
-                del self._frames[index]
-                self._drop(frame)
-                return True
-        return False
+        """Drop a quarter of it: one by one, each push to a stalled consumer would cost a pass over the queue."""
+        waiting = [
+            frame
+            for frame in takewhile(lambda frame: not _is_video(frame), self._frames)
+            if frame.role is not FrameRole.STARTUP
+        ]
+        oldest = set(waiting[: len(waiting) // 4 + 1])
+        return self._drop_where(lambda frame: frame in oldest)
 
     def _drop_where(self, superfluous: Callable[[LiveFrame], bool]) -> bool:
         kept: deque[LiveFrame] = deque()

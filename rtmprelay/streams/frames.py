@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Sequence
 from enum import IntEnum
 from typing import Protocol
@@ -20,6 +21,7 @@ class FrameRole(IntEnum):
     KEYFRAME = 0
     #: Video that leans on earlier frames.
     INTER = 1
+    #: Audio, or anything else of which each frame stands alone.
     AUDIO = 2
     #: Timed data, passed on live.
     DATA = 3
@@ -37,6 +39,15 @@ class LiveFrame:
     #: For a startup frame: which other one it replaces.
     startup_key: Hashable = None
     codec: str | None = None
+    _digest: bytes | None = None
+
+    def digest(self) -> bytes:
+        """A short hash of kind, time and payload, computed once however many ask for it."""
+        if self._digest is None:
+            frame = self.frame
+            header = frame.kind.to_bytes(1) + frame.timestamp_ms.to_bytes(4)
+            self._digest = hashlib.blake2b(header + frame.payload, digest_size=16).digest()
+        return self._digest
 
 
 METADATA_KEY = "metadata"
@@ -51,7 +62,8 @@ def live_frame(frame: MediaFrame) -> LiveFrame:
         if tag.keyframe and (not tag.tracks or 0 in tag.tracks):
             # Of several tracks, track 0 says where decoding can start: the others' keyframes come beside its own.
             return LiveFrame(frame, FrameRole.KEYFRAME, len(payload), None, tag.codec)
-        role = FrameRole.INTER
+        # Video of an unknown kind has no keyframes that one could wait for: each frame may be the first, as with audio.
+        role = FrameRole.AUDIO if tag.codec is None else FrameRole.INTER
     elif kind is MediaKind.AUDIO:
         tag = describe_audio(payload)
         role = FrameRole.AUDIO

@@ -15,6 +15,8 @@ class StreamLimits:
     gop_bytes: int = 32 * MEBIBYTE
     #: Milliseconds kept since the last keyframe; a longer burst would put a late joiner too far behind.
     gop_ms: int = 30_000
+    #: Messages kept since the last keyframe: empty ones have no bytes and still cost memory.
+    gop_frames: int = 65_536
     #: Bytes of decoder configuration and metadata; real ones have a few hundred.
     startup_bytes: int = 1 * MEBIBYTE
     #: Different pieces of decoder configuration: one for each track and kind.
@@ -31,3 +33,5 @@ class QueueLimits:
     max_bytes: int = 32 * MEBIBYTE
     #: Milliseconds of media that wait: who is further behind is better off at the next keyframe.
     max_ms: int = 10_000
+    #: Messages that wait: empty ones have no bytes and still cost memory.
+    max_frames: int = 65_536

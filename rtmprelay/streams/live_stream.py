@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import attrs
 from twisted.logger import Logger
@@ -43,6 +43,8 @@ class LiveStream:
         self.audio_codec: str | None = None
         self.metadata: dict[str, AmfValue] = {}
         self.counters = StreamCounters()
+        #: The decoder configuration of the last publisher, once it has left.
+        self.previous_headers: dict[Hashable, bytes] = {}
         self._cache = StartupCache(self._limits)
         self._timeline = Timeline()
         # Replaced, never changed: the loop over it may meet consumers that come and go.
@@ -80,6 +82,11 @@ class LiveStream:
     def publisher_left(self) -> None:
         """The publisher has gone; subscribers stay."""
         self.publisher = None
+        self.previous_headers = {
+            frame.startup_key: frame.frame.payload
+            for frame in self._cache.startup_frames()
+            if frame.startup_key != METADATA_KEY
+        }
         self._forget_content()
         self._tell_all(lambda subscriber: subscriber.publisher_left())
 
@@ -94,9 +101,13 @@ class LiveStream:
         """Hand the startup frames to a newcomer, and every frame from now on."""
         self._subscribers = (*self._subscribers, subscriber)
         if self.publisher is not None:
-            cache = self._cache
-            startup = cache.frames(self._timeline.newest or 0)
-            subscriber.begin(startup, cache.has_keyframes and not cache.begins_with_keyframe)
+            subscriber.begin(*self.startup())
+
+    def startup(self) -> tuple[list[LiveFrame], bool]:
+        """What a newcomer needs first, and whether it must wait for a keyframe behind that."""
+        cache = self._cache
+        frames = cache.frames(self._timeline.newest or 0)
+        return frames, cache.has_keyframes and not cache.begins_with_keyframe
 
     def unsubscribe(self, subscriber: IFrameSubscriber) -> None:
         """Hand it nothing more."""
@@ -109,6 +120,8 @@ class LiveStream:
         self.last_frame_at = now
         taken = [self._take(frame, now) for frame in frames]
         batch = FrameBatch([frame for frame in taken if frame is not None])
+        if not batch.count:
+            return
         counters = self.counters
         counters.messages += batch.count
         counters.bytes += batch.size
@@ -137,13 +150,13 @@ class LiveStream:
 
     def _count(self, live: LiveFrame, role: FrameRole) -> None:
         counters = self.counters
-        if role is FrameRole.INTER:
-            counters.video_frames += 1
-        elif role is FrameRole.AUDIO:
-            counters.audio_frames += 1
-        elif role is FrameRole.KEYFRAME:
-            counters.video_frames += 1
-            counters.keyframes += 1
+        if role <= FrameRole.AUDIO:
+            if live.frame.kind is MediaKind.AUDIO:
+                counters.audio_frames += 1
+            else:
+                counters.video_frames += 1
+                if role is FrameRole.KEYFRAME:
+                    counters.keyframes += 1
         if live.codec is not None:
             if live.frame.kind is MediaKind.VIDEO:
                 self.video_codec = live.codec

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+from twisted.logger import Logger
 
 from rtmprelay.errors import RtmpRelayError
-from rtmprelay.interfaces import IFrameSubscriber, IStreamPublisher
+from rtmprelay.interfaces import IFrameSubscriber, IStreamObserver, IStreamPublisher
 from rtmprelay.streams.limits import StreamLimits
 from rtmprelay.streams.live_stream import LiveStream
 
@@ -21,9 +23,16 @@ class StreamNotFoundError(RtmpRelayError):
 class StreamRegistry:
     """Knows which streams there are, and who may publish. Streams that nobody uses are forgotten."""
 
+    _log = Logger()
+
     def __init__(self, limits: StreamLimits | None = None) -> None:
         self._limits = limits or StreamLimits()
         self._streams: dict[str, LiveStream] = {}
+        self._observers: list[IStreamObserver] = []
+
+    def add_observer(self, observer: IStreamObserver) -> None:
+        """Tell this one which streams begin and end."""
+        self._observers.append(observer)
 
     def __iter__(self) -> Iterator[LiveStream]:
         return iter(list(self._streams.values()))
@@ -44,17 +53,31 @@ class StreamRegistry:
             if not stream.is_silent(now):
                 raise StreamBusyError(f"{key} has a publisher already ({stream.publisher.connection_id})")
             silent = stream.publisher
-            stream.publisher_left()
+            self._stop(stream, clean=False)
             silent.publish_superseded()
         self._streams[key] = stream
         stream.publisher_joined(publisher, now)
+        for observer in self._observers:
+            self._tell(observer.stream_started, stream)
         return stream
 
-    def unpublish(self, stream: LiveStream, publisher: IStreamPublisher) -> None:
-        """The publisher has gone. One that was superseded has nothing to end any more."""
+    def unpublish(self, stream: LiveStream, publisher: IStreamPublisher, clean: bool) -> None:
+        """The publisher has gone, on purpose or not. One that was superseded has nothing to end any more."""
         if stream.publisher is publisher:
-            stream.publisher_left()
+            self._stop(stream, clean)
             self._forget_if_unused(stream)
+
+    def _stop(self, stream: LiveStream, clean: bool) -> None:
+        stream.publisher_left()
+        for observer in self._observers:
+            self._tell(observer.stream_stopped, stream, clean)
+
+    def _tell(self, tell: Callable[..., None], *arguments: object) -> None:
+        """One observer's failure is its own: publishers and the other observers do not notice."""
+        try:
+            tell(*arguments)
+        except Exception:
+            self._log.failure("An observer of live streams failed")
 
     def live(self, key: str) -> LiveStream:
         """The stream of this key, which must have a publisher."""

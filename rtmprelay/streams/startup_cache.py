@@ -40,7 +40,12 @@ class StartupCache:
         self._gop.append(frame)
         self._gop_bytes += frame.size
         length_ms = milliseconds_between(self._gop[0].frame.timestamp_ms, frame.frame.timestamp_ms)
-        if self._gop_bytes > self._limits.gop_bytes or length_ms > self._limits.gop_ms:
+        limits = self._limits
+        if (
+            self._gop_bytes > limits.gop_bytes
+            or length_ms > limits.gop_ms
+            or len(self._gop) > limits.gop_frames
+        ):
             self._forget_gop()
 
     def _remember_startup(self, frame: LiveFrame) -> None:
@@ -53,6 +58,8 @@ class StartupCache:
         others = [other for key, other in self._startup.items() if key != frame.startup_key]
         too_many = len(others) >= self._limits.startup_frames
         if too_many or sum(other.size for other in others) + frame.size > self._limits.startup_bytes:
+            # Without it a late joiner waits; with the one before it would decode garbage.
+            self.forget_startup(frame.startup_key)
             return
         self._startup[frame.startup_key] = frame
 
@@ -70,8 +77,8 @@ class StartupCache:
         return bool(self._gop)
 
     def startup_frames(self) -> list[LiveFrame]:
-        """The latest startup frames, in order of their first appearance."""
-        return list(self._startup.values())
+        """The latest startup frames: metadata, from which players learn their tracks, then by first appearance."""
+        return sorted(self._startup.values(), key=lambda frame: frame.startup_key != METADATA_KEY)
 
     def frames(self, now_ms: int) -> list[LiveFrame]:
         """Everything for a late joiner. Decoder configuration gets the time of the first frame behind it.
@@ -80,7 +87,7 @@ class StartupCache:
             now_ms: The timestamp at which the stream is, for a stream without cached pictures.
         """
         begin = self._gop[0].frame.timestamp_ms if self._gop else now_ms
-        return [_moved(frame, begin) for frame in self._startup.values()] + self._gop
+        return [_moved(frame, begin) for frame in self.startup_frames()] + self._gop
 
 
 def _moved(frame: LiveFrame, timestamp_ms: int) -> LiveFrame:

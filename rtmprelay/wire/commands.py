@@ -270,7 +270,7 @@ def _read_pause(command: Command) -> Pause:
 def _read_delete_stream(command: Command) -> DeleteStream:
     number = _number(command, 0, float(command.stream_id))
     # Not every double is an integer: NaN and infinity name no stream.
-    stream_id = int(number) if 0 <= number < 2**32 else 0
+    stream_id = int(number) if 0 <= number < 2**32 else -1
     return DeleteStream(command.transaction_id, stream_id)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import attrs
@@ -76,7 +77,7 @@ def feed_all(reader: ChunkReader, pieces: Iterable[bytes]) -> list[RawMessage]:
 
 def cut_at(data: bytes, places: Iterable[int]) -> list[bytes]:
     edges = [0, *sorted(places), len(data)]
-    return [data[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [data[start:end] for start, end in itertools.pairwise(edges)]
 
 
 def every_way_to_split(data: bytes) -> Iterator[list[bytes]]:

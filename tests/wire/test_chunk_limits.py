@@ -190,7 +190,7 @@ class CountingBytes(bytes):
     touched: int = 0
 
     def __getitem__(self, key: object) -> object:  # type: ignore[override]
-        found = super().__getitem__(key)  # type: ignore[index]
+        found = super().__getitem__(key)  # type: ignore[call-overload]
         self.touched += len(found) if isinstance(found, bytes) else 1
         return found
 

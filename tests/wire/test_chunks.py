@@ -374,6 +374,13 @@ def test_a_short_header_on_an_unseen_chunk_stream_does_not_close() -> None:
     assert reader.feed(bytes.fromhex("84 000021"))[0] == RawMessage(0, 33, 0, b"")
 
 
+def test_what_cannot_be_a_timestamp_is_not_waited_for() -> None:
+    # The last chunk of a peer that leaves the extended timestamp out is shorter than one, and nothing may follow.
+    reader = ChunkReader()
+    reader.feed(full(4, BIG, 130) + FIRST)
+    assert reader.feed(bare(4) + b"xy") == [video(BIG, FIRST + b"xy")]
+
+
 # -- control messages that the reader obeys ----------------------------------------------------------------------
 
 

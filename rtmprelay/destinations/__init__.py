@@ -1,0 +1,1 @@
+"""Other servers that get the live streams: routing, reconnection, accounts."""

@@ -1,0 +1,226 @@
+"""The relay configuration: a JSON file that names the destinations.
+
+    {"destinations": [{"name": "YouTube", "url": "rtmps://host/app", "stream_key": "${YOUTUBE_KEY}"}]}
+
+Everything that is wrong with it is told at once, each with its place, and never with a key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from cattrs import BaseValidationError, Converter, transform_error
+from cattrs.gen import make_dict_structure_fn
+
+from rtmprelay.destinations.manager import refuse_duplicates
+from rtmprelay.destinations.settings import DestinationSettings
+from rtmprelay.errors import ConfigError
+from rtmprelay.secret import Secret
+from rtmprelay.wire.url import RtmpUrl
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+#: A configuration is a page or two; what is larger is another file.
+_LARGEST_FILE = 1024 * 1024
+
+
+@attrs.frozen
+class _DestinationEntry:
+    """One destination as the file has it."""
+
+    name: str
+    url: str
+    stream_key: str | None = None
+    stream_key_file: str | None = None
+    backup: list[str] = attrs.field(factory=list)
+    failures_before_backup: int = 3
+    enabled: bool = True
+    max_retries: int = 0
+    match: str = "*"
+    linger: float = 10.0
+    verify: bool = True
+    ca_file: str | None = None
+    metadata: dict[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class _RelayFile:
+    destinations: list[_DestinationEntry]
+
+
+def _exactly(kind: type, name: str) -> Any:
+    """A reader for values that must be of this type already: text is no number, and a number is no text."""
+
+    def read(value: object, _: type) -> object:
+        if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+            raise ValueError(f"{name} is expected")
+        return value
+
+    return read
+
+
+def _read_float(value: object, _: type) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("a number is expected")
+    return float(value)
+
+
+def _converter() -> Converter:
+    converter = Converter(forbid_extra_keys=True)
+    converter.register_structure_hook(str, _exactly(str, "text"))
+    converter.register_structure_hook(int, _exactly(int, "a whole number"))
+    converter.register_structure_hook(bool, _exactly(bool, "true or false"))
+    converter.register_structure_hook(float, _read_float)
+    for kind in (_DestinationEntry, _RelayFile):
+        converter.register_structure_hook(
+            kind, make_dict_structure_fn(kind, converter, _cattrs_forbid_extra_keys=True)
+        )
+    return converter
+
+
+def _describe(error: BaseException, _: type | None) -> str:
+    if isinstance(error, KeyError):
+        return f"the field {error} is missing"
+    extra = getattr(error, "extra_fields", None)
+    if extra:
+        return f"unknown field {', '.join(sorted(map(repr, extra)))}"
+    if isinstance(error, ValueError):
+        return str(error)
+    return "this is not what is expected here"
+
+
+def parse_relay_config(
+    text: str, environment: Mapping[str, str] | None = None, folder: Path | None = None
+) -> list[DestinationSettings]:
+    """The destinations that a configuration names.
+
+    Args:
+        folder: Where relative names of key files and certificates begin.
+    """
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"it is not valid JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise ConfigError('it is no JSON object with a field "destinations"')
+    try:
+        entries = _converter().structure(document, _RelayFile).destinations
+    except BaseValidationError as error:
+        raise ConfigError("; ".join(transform_error(error, format_exception=_describe))) from None
+    environment = os.environ if environment is None else environment
+    folder = folder or Path()
+    settings = [_settings(entry, index, environment, folder) for index, entry in enumerate(entries)]
+    return refuse_duplicates(settings)
+
+
+def _settings(
+    entry: _DestinationEntry, index: int, environment: Mapping[str, str], folder: Path
+) -> DestinationSettings:
+    where = f"destinations[{index}]"
+    try:
+        return _checked_settings(entry, environment, folder)
+    except ConfigError as error:
+        raise ConfigError(f"{where} ({entry.name!r}): {error}") from None
+
+
+def _checked_settings(
+    entry: _DestinationEntry, environment: Mapping[str, str], folder: Path
+) -> DestinationSettings:
+    key = _stream_key(entry, environment, folder)
+    if not entry.name.strip() or not entry.name.isprintable():
+        raise ConfigError("the name must be printable text")
+    if entry.max_retries < 0 or entry.linger < 0 or entry.failures_before_backup < 1:
+        raise ConfigError(
+            "max_retries and linger must not be negative, and failures_before_backup must be positive"
+        )
+    return DestinationSettings(
+        name=entry.name,
+        url=_url(entry.url, "url", key, environment),
+        backup=tuple(
+            _url(url, f"backup[{number}]", key, environment) for number, url in enumerate(entry.backup)
+        ),
+        failures_before_backup=entry.failures_before_backup,
+        enabled=entry.enabled,
+        max_retries=entry.max_retries,
+        match=entry.match,
+        linger=entry.linger,
+        verify=entry.verify,
+        ca_file=_existing(entry.ca_file, folder),
+        metadata=entry.metadata,
+    )
+
+
+def _stream_key(entry: _DestinationEntry, environment: Mapping[str, str], folder: Path) -> Secret | None:
+    if entry.stream_key is not None and entry.stream_key_file is not None:
+        raise ConfigError("stream_key and stream_key_file cannot both be given")
+    if entry.stream_key is not None:
+        return Secret(_fill_in(entry.stream_key, "stream_key", environment))
+    if entry.stream_key_file is not None:
+        path = folder / entry.stream_key_file
+        try:
+            return Secret(path.read_text().strip())
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not text"
+            raise ConfigError(f"stream_key_file {str(path)!r} cannot be read: {reason}") from None
+    return None
+
+
+def _existing(name: str | None, folder: Path) -> str | None:
+    if name is None:
+        return None
+    path = folder / name
+    if not path.is_file():
+        raise ConfigError(f"ca_file {str(path)!r} does not exist")
+    return str(path)
+
+
+def _url(text: str, field: str, key: Secret | None, environment: Mapping[str, str]) -> RtmpUrl:
+    try:
+        return RtmpUrl.parse(_fill_in(text, field, environment), key)
+    except ConfigError as error:
+        raise ConfigError(f"{field}: {error}") from None
+
+
+def _fill_in(text: str, field: str, environment: Mapping[str, str]) -> str:
+    """Replace `${NAME}` by the environment's value."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in environment:
+            raise ConfigError(f"{field}: the environment has no {match[1]}")
+        return environment[match[1]]
+
+    return _VARIABLE.sub(value, text)
+
+
+def read_relay_config(path: str) -> list[DestinationSettings]:
+    """The destinations that a file names; relative names in it begin at its folder."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(_LARGEST_FILE + 1)
+    except OSError as error:
+        raise ConfigError(f"{path!r} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path!r} is not UTF-8 text") from None
+    if len(text) > _LARGEST_FILE:
+        raise ConfigError(f"{path!r} is larger than {_LARGEST_FILE} bytes")
+    try:
+        return parse_relay_config(text, folder=Path(path).parent)
+    except ConfigError as error:
+        raise ConfigError(f"{path!r}: {error}") from None
+
+
+def destination_from_url(text: str, taken: set[str]) -> DestinationSettings:
+    """The destination that `--relay-to URL` means; its name is its place, numbered if that is taken."""
+    url = RtmpUrl.parse(text)
+    name = url.place
+    number = 2
+    while name in taken:
+        name = f"{url.place}-{number}"
+        number += 1
+    return DestinationSettings(name=name, url=url)

@@ -1,0 +1,146 @@
+"""One configured destination: which streams it gets, and how it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import attrs
+from twisted.internet.defer import Deferred, gatherResults
+
+from rtmprelay import events
+from rtmprelay.destinations.outlet import Outlet, Surroundings
+from rtmprelay.destinations.settings import DestinationSettings
+from rtmprelay.destinations.status import DestinationStatus, OutletStatus, joint_state
+from rtmprelay.streams.live_stream import LiveStream
+
+
+@attrs.define(eq=False)
+class _Past:
+    """What outlets that have ended delivered; it stays in the destination's account."""
+
+    messages_sent: int = 0
+    messages_dropped: int = 0
+    bytes_sent: int = 0
+    reconnect_count: int = 0
+    dropped_by_reason: Counter[str] = attrs.field(factory=Counter)
+    last_sent_time: float | None = None
+    last_error: str | None = None
+    error_class: str | None = None
+
+    def add(self, outlet: OutletStatus) -> None:
+        """Take an outlet into the account."""
+        self.messages_sent += outlet.messages_sent
+        self.messages_dropped += outlet.messages_dropped
+        self.bytes_sent += outlet.bytes_sent
+        self.reconnect_count += outlet.reconnect_count
+        self.dropped_by_reason.update(outlet.dropped_by_reason)
+        self.last_sent_time = outlet.last_sent_time or self.last_sent_time
+        self.last_error, self.error_class = outlet.last_error, outlet.error_class
+
+
+class Destination:
+    """Has an outlet for each stream that goes there. Two streams never share one target."""
+
+    def __init__(
+        self, settings: DestinationSettings, surroundings: Surroundings, released: Callable[[], None]
+    ) -> None:
+        self.settings = settings
+        self._surroundings = surroundings
+        self._released = released
+        self._outlets: dict[str, Outlet] = {}
+        self._past = _Past()
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.settings.name
+
+    # -- streams ---------------------------------------------------------------------------------------------
+
+    def offer(self, stream: LiveStream) -> None:
+        """A stream is live: take it, if it is for us and its target is free."""
+        if not self.settings.enabled or not self.settings.wants(stream.key) or stream.key in self._outlets:
+            return
+        outlet = Outlet(self.settings, stream, self._surroundings, self._outlet_ended)
+        holder = next((other for other in self._outlets.values() if other.target == outlet.target), None)
+        if holder is not None:
+            refused = events.DestinationSourceRefused(
+                destination=self.name, stream=stream.key, holder=holder.stream.key
+            )
+            self._surroundings.events.publish(refused)
+            return
+        self._outlets[stream.key] = outlet
+        outlet.start()
+
+    def source_stopped(self, stream: LiveStream, clean: bool) -> None:
+        """The publisher of a stream has gone."""
+        outlet = self._outlets.get(stream.key)
+        if outlet is not None:
+            outlet.source_stopped(clean)
+
+    def _outlet_ended(self, outlet: Outlet) -> None:
+        del self._outlets[outlet.stream.key]
+        self._past.add(outlet.status())
+        self._released()
+
+    # -- steering --------------------------------------------------------------------------------------------
+
+    def set_enabled(self, enabled: bool) -> Deferred[None]:
+        """Use it, or do not; fires when what is to end has ended."""
+        self.settings = attrs.evolve(self.settings, enabled=enabled)
+        if enabled:
+            self._released()
+            return gatherResults([]).addCallback(lambda _: None)
+        return self.end("the destination was disabled")
+
+    def reconnect(self) -> None:
+        """Try all connections anew, now."""
+        for outlet in self._outlets.values():
+            outlet.reconnect()
+
+    def end(self, reason: str) -> Deferred[None]:
+        """End all outlets properly; fires when they have gone."""
+        return gatherResults([outlet.end(reason) for outlet in list(self._outlets.values())]).addCallback(
+            lambda _: None
+        )
+
+    # -- status ----------------------------------------------------------------------------------------------
+
+    def status(self) -> DestinationStatus:
+        """How it is now, past and present added up."""
+        outlets = tuple(outlet.status() for outlet in self._outlets.values())
+        past = self._past
+        reasons = Counter(past.dropped_by_reason)
+        for outlet in outlets:
+            reasons.update(outlet.dropped_by_reason)
+        failed = next((outlet for outlet in outlets if outlet.last_error is not None), None)
+        connected = [outlet.connect_time for outlet in outlets if outlet.connect_time is not None]
+        sent = [
+            time for time in (past.last_sent_time, *(o.last_sent_time for o in outlets)) if time is not None
+        ]
+        attempts = [outlet.next_attempt_time for outlet in outlets if outlet.next_attempt_time is not None]
+        if outlets:
+            last_error = failed.last_error if failed else None
+            error_class = failed.error_class if failed else None
+        else:
+            last_error, error_class = past.last_error, past.error_class
+        return DestinationStatus(
+            name=self.name,
+            url=str(self.settings.url),
+            enabled=self.settings.enabled,
+            state=joint_state(outlets, self.settings.enabled),
+            last_error=last_error,
+            error_class=error_class,
+            next_attempt_time=min(attempts, default=None),
+            messages_sent=past.messages_sent + sum(outlet.messages_sent for outlet in outlets),
+            messages_dropped=past.messages_dropped + sum(outlet.messages_dropped for outlet in outlets),
+            messages_queued=sum(outlet.messages_queued for outlet in outlets),
+            dropped_by_reason=dict(reasons),
+            bytes_sent=past.bytes_sent + sum(outlet.bytes_sent for outlet in outlets),
+            last_sent_time=max(sent, default=None),
+            connect_time=min(connected, default=None),
+            reconnect_count=past.reconnect_count + sum(outlet.reconnect_count for outlet in outlets),
+            metadata=self.settings.metadata,
+            outlets=outlets,
+        )

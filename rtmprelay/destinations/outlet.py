@@ -1,0 +1,388 @@
+"""One stream on its way to one destination: connection, retries, account."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import attrs
+from twisted.application.internet import ClientService
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import (
+    IDelayedCall,
+    IProtocol,
+    IProtocolFactory,
+    IReactorTime,
+    IStreamClientEndpoint,
+)
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from typing_extensions import override
+from zope.interface import implementer
+
+from rtmprelay import events
+from rtmprelay.destinations.failures import DestinationFailure, FailureClass, classify
+from rtmprelay.destinations.retry import LONGEST_DELAY, RetryPolicy
+from rtmprelay.destinations.settings import DestinationSettings
+from rtmprelay.destinations.status import DestinationState, OutletStatus
+from rtmprelay.event_bus import EventBus
+from rtmprelay.interfaces import IFrameSubscriber
+from rtmprelay.media import milliseconds_between
+from rtmprelay.protocols.encoding import shared_encoder
+from rtmprelay.protocols.publisher import RtmpPublisherProtocol
+from rtmprelay.streams.consumer import Consumer
+from rtmprelay.streams.delivery import DropReason
+from rtmprelay.streams.frames import METADATA_KEY, FrameBatch, FrameRole, LiveFrame
+from rtmprelay.streams.live_stream import LiveStream
+from rtmprelay.streams.registry import StreamRegistry
+from rtmprelay.wire.url import RtmpUrl
+
+#: Makes the way to a server; tests have one without a network.
+EndpointMaker = Callable[[RtmpUrl, DestinationSettings], IStreamClientEndpoint]
+
+#: Seconds between two looks at what was dropped, and how many of them make a report on the throughput.
+_LOOK_EVERY = 5.0
+_LOOKS_PER_REPORT = 6
+
+
+@attrs.frozen
+class Surroundings:
+    """What an outlet works with."""
+
+    clock: IReactorTime
+    events: EventBus
+    registry: StreamRegistry
+    endpoint_for: EndpointMaker
+    new_policy: Callable[[int], RetryPolicy] = RetryPolicy
+
+
+class _Link(Protocol):
+    """The upper end of an accepted publish, for the client service to watch."""
+
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+
+    @override
+    def connectionMade(self) -> None:
+        self._outlet.linked(cast(RtmpPublisherProtocol, self.transport))
+
+    @override
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self._outlet.unlinked(reason)
+
+
+@implementer(IStreamClientEndpoint)
+class _CurrentAddress:
+    """An endpoint that goes wherever the outlet wants to go at that moment."""
+
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:  # noqa: N803
+        """Called by the client service for each attempt."""
+        return self._outlet.attempt(protocolFactory)
+
+
+@implementer(IFrameSubscriber)
+class Outlet(Consumer):
+    """Keeps one stream published at one destination for as long as the stream lives.
+
+    Without a connection, frames are dropped and counted: what comes back is live, not late.
+    """
+
+    observes_sending = True
+    _log = Logger()
+
+    def __init__(
+        self,
+        settings: DestinationSettings,
+        stream: LiveStream,
+        surroundings: Surroundings,
+        ended: Callable[[Outlet], None],
+    ) -> None:
+        super().__init__()
+        self.settings = settings
+        self.stream = stream
+        self._surroundings = surroundings
+        self._tell_ended = ended
+        self._clock = surroundings.clock
+        app, _, name = stream.key.rpartition("/")
+        self._addresses = tuple(address.filled_in(app, name) for address in settings.addresses)
+        self._address = 0
+        self._policy = surroundings.new_policy(settings.max_retries)
+        self._failure: DestinationFailure | None = None
+        self._link: RtmpPublisherProtocol | None = None
+        self._state = DestinationState.CONNECTING
+        self._next_attempt: float | None = None
+        self._given_up = False
+        self._connect_time: float | None = None
+        self._connections = 0
+        self._last_sent_time: float | None = None
+        self._last_sent_timestamp: int | None = None
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._comparing_headers = False
+        self._holding: IDelayedCall | None = None
+        self._ended: Deferred[None] | None = None
+        self._reported_drops: dict[DropReason, int] = {}
+        self._reported = (0, 0, 0)
+        self._looks = 0
+        self._looking = LoopingCall(self._look)
+        self._looking.clock = self._clock
+        self._service = ClientService(
+            _CurrentAddress(self), Factory.forProtocol(lambda: _Link(self)), self._delay, self._clock
+        )
+
+    @property
+    def address(self) -> RtmpUrl:
+        """Where it goes now."""
+        return self._addresses[self._address]
+
+    @property
+    def target(self) -> RtmpUrl:
+        """Where it goes at first: two outlets with the same target would mix their streams."""
+        return self._addresses[0]
+
+    def _tell(self, event: type[events.Event], **fields: object) -> None:
+        more: dict[str, object] = {"destination": self.settings.name, "stream": self.stream.key, **fields}
+        self._surroundings.events.publish(event(**more))
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin: subscribe, and connect."""
+        self._looking.start(_LOOK_EVERY, now=False)
+        self.stream.subscribe(self)
+        self._service.startService()
+
+    def end(self, reason: str) -> Deferred[None]:
+        """End for good: say goodbye to the server; fires when the connection has gone."""
+        if self._ended is None:
+            self._ended = Deferred.fromCoroutine(self._end(reason))
+        return self._ended
+
+    async def _end(self, reason: str) -> None:
+        self._stop_holding()
+        if self._looking.running:
+            self._looking.stop()
+        self._surroundings.registry.leave(self.stream, self)
+        await self._service.stopService()
+        self.close()
+        self._report_drops(final=True)
+        account = self.account
+        self._tell(
+            events.DestinationClosed,
+            reason=reason,
+            messages=account.messages_sent,
+            bytes=account.bytes_sent,
+            dropped=account.messages_dropped,
+        )
+        self._tell_ended(self)
+
+    def reconnect(self) -> None:
+        """Break the connection off, or wait no longer, and try now."""
+        self._policy.reset()
+        self._given_up = False
+        Deferred.fromCoroutine(self._restart()).addErrback(self._restart_failed)
+
+    async def _restart(self) -> None:
+        await self._service.stopService()
+        if self._ended is None:
+            self._service.startService()
+
+    def _restart_failed(self, failure: Failure) -> None:
+        self._log.failure("Restarting {name} failed", failure, name=self.settings.name)
+
+    # -- attempts --------------------------------------------------------------------------------------------
+
+    def attempt(self, factory: IProtocolFactory) -> Deferred[IProtocol]:
+        """Make one attempt to reach the server."""
+        self._next_attempt = None
+        self._state = DestinationState.CONNECTING
+        self._tell(events.DestinationConnecting, address=str(self.address))
+        attempt = self._surroundings.endpoint_for(self.address, self.settings).connect(factory)
+        return attempt.addErrback(self._attempt_failed)
+
+    def _attempt_failed(self, failure: Failure) -> Failure:
+        self._failure = classify(failure)
+        return failure
+
+    def _delay(self, _attempts: float) -> float:
+        """How long the client service is to wait after what has just failed."""
+        now = self._clock.seconds()
+        nothing_known = DestinationFailure(FailureClass.NETWORK, "the connection was lost")
+        failure = self._policy.failed(self._failure or nothing_known, now)
+        self._failure = failure
+        self._state = DestinationState.ERROR
+        self._tell(events.DestinationFailed, error_class=failure.kind.value, reason=failure.sentence)
+        if self._policy.is_exhausted():
+            self._given_up = True
+            self._tell(events.DestinationGivenUp, failures=self._policy.failures)
+            # The service cannot be stopped from inside its own question.
+            self._clock.callLater(0, self._service.stopService)
+            return LONGEST_DELAY
+        self._move_to_backup()
+        delay = self._policy.delay(failure.kind)
+        self._next_attempt = now + delay
+        attempt = self._policy.failures + 1
+        self._tell(events.DestinationReconnecting, attempt=attempt, delay=delay, address=str(self.address))
+        return delay
+
+    def _move_to_backup(self) -> None:
+        """After so many failures in a row, the next address; the one that works is stayed with."""
+        if len(self._addresses) > 1 and self._policy.failures % self.settings.failures_before_backup == 0:
+            self._address = (self._address + 1) % len(self._addresses)
+
+    def linked(self, link: RtmpPublisherProtocol) -> None:
+        """The server accepted the publish."""
+        self._link = link
+        self._policy.accepted(self._clock.seconds())
+        self._failure = None
+        self._state = DestinationState.CONNECTED
+        self._connect_time = self._clock.seconds()
+        self._connections += 1
+        self._tell(events.DestinationConnected, address=str(self.address))
+        self._report_drops(final=True)
+        session = link.session
+        link.consumer = self
+        self.attach(link.write_media, shared_encoder(session.channel.chunk_size, session.stream_id, True))
+        startup, wait_for_keyframe = self.stream.startup()
+        self.begin(*self._not_sent_before(startup, wait_for_keyframe))
+
+    def _not_sent_before(self, startup: list[LiveFrame], wait: bool) -> tuple[list[LiveFrame], bool]:
+        """Time must not run backwards over a reconnection: if the cached pictures were sent, wait for new ones."""
+        last = self._last_sent_timestamp
+        coded = [frame for frame in startup if frame.role is not FrameRole.STARTUP]
+        if last is None or not coded or milliseconds_between(last, coded[0].frame.timestamp_ms) > 0:
+            return startup, wait
+        return [frame for frame in startup if frame.role is FrameRole.STARTUP], True
+
+    def unlinked(self, reason: Failure) -> None:
+        """The connection has gone."""
+        self._failure = classify(reason)
+        self._link = None
+        self._connect_time = None
+        self.detach()
+        if self._holding is not None:
+            # Nothing is there to be sent; the next source begins anew.
+            self.end("the server was lost while the publisher was away")
+
+    # -- frames ----------------------------------------------------------------------------------------------
+
+    @override
+    def begin(self, startup: Sequence[LiveFrame], wait_for_keyframe: bool) -> None:
+        # What the stream hands out while there is no connection is asked for again when there is one.
+        if self._link is not None:
+            super().begin(startup, wait_for_keyframe)
+
+    @override
+    def frames_arrived(self, batch: FrameBatch) -> None:
+        if self._comparing_headers:
+            self._compare_headers(batch)
+        super().frames_arrived(batch)
+
+    @override
+    def frames_sent(self, frames: Sequence[LiveFrame]) -> None:
+        self._last_sent_time = self._clock.seconds()
+        for frame in frames:
+            if frame.role <= FrameRole.AUDIO:
+                self._digest.update(frame.digest())
+                self._last_sent_timestamp = frame.frame.timestamp_ms
+
+    # -- the source ------------------------------------------------------------------------------------------
+
+    def publisher_left(self) -> None:
+        """Told by the stream; what to do follows from how it left, which `source_stopped` says."""
+
+    def source_stopped(self, clean: bool) -> None:
+        """The publisher has gone: for good, or perhaps to come back."""
+        if clean or self._link is None or self.settings.linger <= 0:
+            self.end("the publisher ended the stream" if clean else "the publisher was lost")
+            return
+        self._tell(events.DestinationHeld, linger=self.settings.linger)
+        self._holding = self._clock.callLater(self.settings.linger, self._waited_enough)
+
+    def _waited_enough(self) -> None:
+        self._holding = None
+        self.end("the publisher was lost and did not return")
+
+    def _stop_holding(self) -> None:
+        if self._holding is not None and self._holding.active():
+            self._holding.cancel()
+        self._holding = None
+
+    def publisher_returned(self) -> None:
+        """Go on, if what comes is encoded as what has been."""
+        self._stop_holding()
+        self._comparing_headers = True
+
+    def _compare_headers(self, batch: FrameBatch) -> None:
+        before = self.stream.previous_headers
+        for frame in batch.frames:
+            if frame.role <= FrameRole.AUDIO:
+                self._comparing_headers = False
+            elif frame.role is FrameRole.STARTUP and frame.startup_key != METADATA_KEY:
+                known = before.get(frame.startup_key)
+                if known is not None and known != frame.frame.payload:
+                    # A platform would decode garbage: it gets a broadcast of its own.
+                    self._comparing_headers = False
+                    self.reconnect()
+                    return
+
+    # -- reports ---------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        self._report_drops(final=False)
+        self._looks += 1
+        if self._looks % _LOOKS_PER_REPORT == 0:
+            self._report_throughput(_LOOK_EVERY * _LOOKS_PER_REPORT)
+
+    def _report_drops(self, final: bool) -> None:
+        """Tell what was dropped since the last time; what an absent server misses, only when it is back."""
+        for reason, count in self.account.dropped_by_reason.items():
+            new = count - self._reported_drops.get(reason, 0)
+            if new and (final or reason is not DropReason.NOT_CONNECTED):
+                self._reported_drops[reason] = count
+                self._tell(events.DestinationDropped, reason=reason.value, count=new)
+
+    def _report_throughput(self, seconds: float) -> None:
+        account = self.account
+        total = account.messages_sent, account.bytes_sent, account.messages_dropped
+        messages, size, dropped = (now - before for now, before in zip(total, self._reported, strict=True))
+        self._reported = total
+        self._tell(
+            events.DestinationStatistics,
+            seconds=seconds,
+            kbps=size / 125 / seconds,
+            messages=messages,
+            bytes=size,
+            dropped=dropped,
+            queued=self.messages_queued,
+        )
+
+    def status(self) -> OutletStatus:
+        """How it is now."""
+        account = self.account
+        failure = self._failure
+        return OutletStatus(
+            stream=self.stream.key,
+            state=self._state,
+            address=str(self.address),
+            last_error=failure.sentence if failure else None,
+            error_class=failure.kind.value if failure else None,
+            next_attempt_time=self._next_attempt,
+            given_up=self._given_up,
+            lingering=self._holding is not None,
+            messages_in=account.messages_in,
+            messages_sent=account.messages_sent,
+            messages_dropped=account.messages_dropped,
+            messages_queued=self.messages_queued,
+            dropped_by_reason=account.reasons(),
+            bytes_sent=account.bytes_sent,
+            last_sent_time=self._last_sent_time,
+            connect_time=self._connect_time,
+            reconnect_count=max(0, self._connections - 1),
+            digest=self._digest.hexdigest(),
+        )

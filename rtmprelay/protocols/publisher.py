@@ -1,0 +1,254 @@
+"""RTMP clients on Twisted: one end of an outbound connection, for publishing or for playing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.error import TimeoutError as TwistedTimeoutError
+from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime
+from twisted.internet.protocol import Factory
+from twisted.python.failure import Failure
+from typing_extensions import override
+
+from rtmprelay.errors import DestinationRefusedError
+from rtmprelay.media import MediaFrame
+from rtmprelay.protocols.connection import RtmpConnection
+from rtmprelay.session import events as told
+from rtmprelay.session.adobe_auth import wants_authentication
+from rtmprelay.session.client_session import ClientSession
+from rtmprelay.streams.consumer import Consumer
+from rtmprelay.wire.limits import ConnectionLimits
+from rtmprelay.wire.url import RtmpUrl
+
+#: What OBS sends, and so what every platform takes.
+CLIENT_CHUNK_SIZE = 4096
+
+#: Seconds from the connection to the answer to `publish` or `play`.
+NEGOTIATION_TIMEOUT = 10.0
+
+#: A server that takes no byte for so long, although some wait for it, is taken for dead.
+SERVER_STALL_TIMEOUT = 10.0
+
+
+#: Frames that are kept for somebody who has asked to play and does not take them yet.
+MAX_EARLY_FRAMES = 4096
+
+
+class AuthenticationWantedError(DestinationRefusedError):
+    """The server wants Adobe authentication; the text is what it said."""
+
+
+@attrs.frozen
+class ClientSettings:
+    """How an outbound connection behaves."""
+
+    negotiation_timeout: float = NEGOTIATION_TIMEOUT
+    limits: ConnectionLimits = attrs.field(
+        factory=lambda: ConnectionLimits(stall_timeout=SERVER_STALL_TIMEOUT)
+    )
+    #: Told of each step that was made: "handshake", "connect", "publish" or "play".
+    progress: Callable[[str], None] = lambda step: None
+
+
+class RtmpClientProtocol(RtmpConnection):
+    """A connection to a server: shakes hands, connects, and asks to publish or to play.
+
+    Attributes:
+        when_accepted: Fires with this protocol when the server has agreed; fails if it has not.
+        when_lost: Fires with the reason when the connection has ended after that.
+    """
+
+    #: What is asked for, and the answer that grants it.
+    purpose = "publish"
+
+    def __init__(
+        self, url: RtmpUrl, clock: IReactorTime, settings: ClientSettings, auth_query: str = ""
+    ) -> None:
+        app, tc_url = _with_query(url.app_with_query, auth_query), _with_query(url.tc_url, auth_query)
+        self.session = ClientSession(app, tc_url, chunk_size=CLIENT_CHUNK_SIZE)
+        super().__init__(self.session, clock, settings.limits, url.place)
+        self.url = url
+        self.when_accepted: Deferred[RtmpClientProtocol] = Deferred(lambda _: self.close_now("cancelled"))
+        self.when_lost: Deferred[Failure] = Deferred()
+        self._settings = settings
+        self._accepted = False
+        self._refusal: Exception | None = None
+        self._deadline: IDelayedCall | None = None
+
+    # -- the connection --------------------------------------------------------------------------------------
+
+    @override
+    def opened(self) -> None:
+        timeout = self._settings.negotiation_timeout
+        self._deadline = self._clock.callLater(timeout, self._timed_out, timeout)
+
+    def _timed_out(self, timeout: float) -> None:
+        self._refuse(TwistedTimeoutError(f"no answer within {timeout:g} s"))
+
+    def _refuse(self, error: Exception) -> None:
+        """The conversation came to nothing: close, and let the reason be known."""
+        self._refusal = error
+        self.close_now(str(error))
+
+    @override
+    def handle(self, event: told.SessionEvent, now: float) -> None:
+        match event:
+            case told.HandshakeCompleted():
+                self._settings.progress("handshake")
+            case told.ConnectAccepted():
+                self._settings.progress("connect")
+                self._ask()
+            case told.PublishAccepted() | told.PlayAccepted() if not self._accepted:
+                self._settings.progress(self.purpose)
+                self._accepted = True
+                self._cancel_deadline()
+                # What belongs to the publish must be sent before whoever waits sends media.
+                self.flush()
+                self.when_accepted.callback(self)
+            case told.StatusReceived():
+                self._status(event)
+            case told.MediaReceived(_, frames):
+                self.media_received(frames)
+
+    def _ask(self) -> None:
+        self.session.publish(self.url.key.reveal())
+
+    def _status(self, status: told.StatusReceived) -> None:
+        if status.level != "error":
+            self.status_received(status)
+        elif wants_authentication(status.description):
+            self._refuse(AuthenticationWantedError(status.description))
+        else:
+            self._refuse(DestinationRefusedError(_refusal(status, self.url)))
+
+    @override
+    def closed(self, reason: str) -> None:
+        self._cancel_deadline()
+        failure = Failure(self._refusal) if self._refusal is not None else self.loss
+        if self._accepted:
+            self.when_lost.callback(failure)
+        elif not self.when_accepted.called:
+            self.when_accepted.errback(failure)
+
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None and self._deadline.active():
+            self._deadline.cancel()
+        self._deadline = None
+
+    def end(self) -> None:
+        """End on purpose: say goodbye, and close."""
+        if not self.is_closing:
+            self.session.end()
+            self.close_politely("ended on purpose")
+
+    # -- for those who use it --------------------------------------------------------------------------------
+
+    def media_received(self, frames: list[MediaFrame]) -> None:
+        """The server sent media."""
+
+    def status_received(self, status: told.StatusReceived) -> None:
+        """The server told something that is no error."""
+
+
+class RtmpPublisherProtocol(RtmpClientProtocol):
+    """A connection that publishes. Give it a consumer, or send frames one by one."""
+
+    def __init__(
+        self, url: RtmpUrl, clock: IReactorTime, settings: ClientSettings, auth_query: str = ""
+    ) -> None:
+        super().__init__(url, clock, settings, auth_query)
+        #: Who writes media here, and so is told when the transport is full.
+        self.consumer: Consumer | None = None
+
+    @override
+    def consumers(self) -> Iterable[Consumer]:
+        return () if self.consumer is None else (self.consumer,)
+
+    def loseConnection(self) -> None:  # noqa: N802
+        """As a transport: end on purpose."""
+        self.end()
+
+    def abortConnection(self) -> None:  # noqa: N802
+        """As a transport: cut the connection."""
+        self.close_now("cut off")
+
+    def send(self, frame: MediaFrame) -> None:
+        """Send one frame now."""
+        self.flush()
+        self.write_media(self.session.send_media(frame))
+
+
+class RtmpPlayClientProtocol(RtmpClientProtocol):
+    """A connection that plays."""
+
+    purpose = "play"
+
+    def __init__(
+        self, url: RtmpUrl, clock: IReactorTime, settings: ClientSettings, auth_query: str = ""
+    ) -> None:
+        super().__init__(url, clock, settings, auth_query)
+        self._receiver: Callable[[list[MediaFrame]], None] | None = None
+        self._early: list[MediaFrame] = []
+
+    def deliver_to(self, receiver: Callable[[list[MediaFrame]], None]) -> None:
+        """Give the frames of each read to somebody, from the first one on."""
+        self._receiver = receiver
+        if self._early:
+            early, self._early = self._early, []
+            receiver(early)
+
+    @override
+    def _ask(self) -> None:
+        self.session.play(self.url.key.reveal())
+
+    @override
+    def media_received(self, frames: list[MediaFrame]) -> None:
+        if self._receiver is not None:
+            self._receiver(frames)
+        elif len(self._early) < MAX_EARLY_FRAMES:
+            self._early += frames
+
+    @override
+    def status_received(self, status: told.StatusReceived) -> None:
+        if status.code in ("NetStream.Play.UnpublishNotify", "NetStream.Play.Stop"):
+            self._refuse(DestinationRefusedError(f"{self.url.place} has ended the stream"))
+
+
+if TYPE_CHECKING:
+    _ClientFactory = Factory[RtmpClientProtocol]
+else:
+    # Older Twisted knows no type arguments here.
+    _ClientFactory = Factory
+
+
+class RtmpClientFactory(_ClientFactory):
+    """Makes the protocol of one attempt to reach a server."""
+
+    noisy = False
+
+    def __init__(self, make: Callable[[], RtmpClientProtocol]) -> None:
+        self._make = make
+
+    @override
+    def buildProtocol(self, addr: IAddress | None) -> RtmpClientProtocol:
+        protocol = self._make()
+        protocol.factory = self
+        return protocol
+
+
+def _with_query(text: str, query: str) -> str:
+    if not query:
+        return text
+    return f"{text}{'&' if '?' in text else '?'}{query}"
+
+
+def _refusal(status: told.StatusReceived, url: RtmpUrl) -> str:
+    """What the server said, without the key, which some servers repeat."""
+    said = ": ".join(part for part in (status.code, status.description) if part) or "no reason given"
+    for secret in (url.key, url.password, url.app_query):
+        if secret:
+            said = said.replace(secret.reveal(), "***")
+    return f"the server refused: {said}"

@@ -1,0 +1,138 @@
+"""The address of a stream on another server, taken apart so that its secrets stay secret."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+import attrs
+
+from rtmprelay.errors import ConfigError
+from rtmprelay.secret import Secret
+
+DEFAULT_PORTS = {"rtmp": 1935, "rtmps": 443}
+
+_URL = re.compile(
+    r"""(?P<scheme>[^:/?\#]*)://
+        (?:(?P<user>[^:@/]*)(?::(?P<password>[^@/]*))?@)?
+        (?P<host>\[[^\]]*\]|[^:/?]*)
+        (?::(?P<port>[^/?]*))?
+        (?P<path>[/?].*)?""",
+    re.VERBOSE | re.DOTALL,
+)
+
+_NO_SECRET = Secret("")
+
+
+@attrs.frozen
+class RtmpUrl:
+    """`rtmp[s]://[user:password@]host[:port]/app[/key]`.
+
+    The first part of the path is the application; all the rest, with its slashes and query, is the key. An
+    application of several parts is written with the key apart (`with_key`).
+    """
+
+    scheme: str
+    host: str
+    port: int
+    #: Whether the port was written; some servers compare the address with what they are called.
+    port_written: bool
+    app: str
+    #: The query of an address without a key: it belongs to the application.
+    app_query: Secret = _NO_SECRET
+    key: Secret = _NO_SECRET
+    user: str = ""
+    password: Secret = _NO_SECRET
+
+    @classmethod
+    def parse(cls, text: str, key: Secret | None = None) -> RtmpUrl:
+        """Take an address apart.
+
+        Args:
+            key: The stream key, if it is given apart: then the whole path is the application.
+        """
+        parts = _URL.fullmatch(text)
+        if parts is None:
+            raise ConfigError("it is no address: rtmp://host/app/key or rtmps://host/app/key is expected")
+        scheme = parts["scheme"].lower()
+        if scheme not in DEFAULT_PORTS:
+            raise ConfigError(f"its scheme is {scheme!r}: rtmp or rtmps is expected")
+        host = parts["host"].strip("[]")
+        if not host:
+            raise ConfigError("it has no host: rtmp://host/app/key is expected")
+        app, app_query, path_key = _split_path(parts["path"] or "", key is not None)
+        if not app:
+            raise ConfigError(f"it has no application: {scheme}://{parts['host']}/app/key is expected")
+        return cls(
+            scheme=scheme,
+            host=host,
+            port=_port(parts["port"], scheme),
+            port_written=parts["port"] is not None,
+            app=app,
+            app_query=Secret(app_query),
+            key=key if key is not None else Secret(path_key),
+            user=unquote(parts["user"] or ""),
+            password=Secret(unquote(parts["password"] or "")),
+        )
+
+    @property
+    def secure(self) -> bool:
+        """Whether TLS is spoken."""
+        return self.scheme == "rtmps"
+
+    @property
+    def has_key(self) -> bool:
+        """Whether the address says which stream it is."""
+        return bool(self.key)
+
+    def filled_in(self, app: str, name: str) -> RtmpUrl:
+        """The address for one source: `{app}` and `{name}` stand for it, and a missing key is its name."""
+        replaced = self.key.reveal().replace("{app}", app).replace("{name}", name) if self.key else name
+        return attrs.evolve(
+            self, app=self.app.replace("{app}", app).replace("{name}", name), key=Secret(replaced)
+        )
+
+    @property
+    def place(self) -> str:
+        """`host:port/app`: what can be shown to anyone."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}/{self.app}"
+
+    @property
+    def tc_url(self) -> str:
+        """The address without the key, as servers want it in `connect`. Its query is secret: not for showing."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = f":{self.port}" if self.port_written else ""
+        return f"{self.scheme}://{host}{port}/{self.app_with_query}"
+
+    @property
+    def app_with_query(self) -> str:
+        """The application as `connect` names it. Its query is secret: not for showing."""
+        query = self.app_query.reveal()
+        return f"{self.app}?{query}" if query else self.app
+
+    def __str__(self) -> str:
+        """The address as it may be shown: without user, password, query and key."""
+        return f"{self.scheme}://{self.place}" + ("/***" if self.key else "")
+
+
+def _split_path(path: str, key_is_apart: bool) -> tuple[str, str, str]:
+    """Application, its query, and key."""
+    path = path.removeprefix("/")
+    if key_is_apart:
+        app, _, query = path.partition("?")
+        return app.strip("/"), query, ""
+    app, slash, key = path.partition("/")
+    if "?" in app:
+        # The query comes before any slash: all of it belongs to the application.
+        app, _, query = path.partition("?")
+        return app, query, ""
+    return app, "", key if slash else ""
+
+
+def _port(text: str | None, scheme: str) -> int:
+    if text is None:
+        return DEFAULT_PORTS[scheme]
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise ConfigError(f"its port is {text!r}: a number from 1 to 65535 is expected")
+    return int(text)

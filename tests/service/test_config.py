@@ -1,0 +1,75 @@
+"""From what an operator writes to a configuration."""
+
+from __future__ import annotations
+
+import pytest
+
+from rtmprelay import config
+from rtmprelay.config import RelayConfig, listen_description
+from rtmprelay.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("1935", "tcp:1935:backlog=1024"),
+        (":1935", "tcp:1935:backlog=1024"),
+        ("0", "tcp:0:backlog=1024"),
+        ("65535", "tcp:65535:backlog=1024"),
+        ("127.0.0.1:1935", "tcp:1935:interface=127.0.0.1:backlog=1024"),
+        ("localhost:1935", "tcp:1935:interface=localhost:backlog=1024"),
+        ("[::1]:1935", r"tcp:1935:interface=\:\:1:backlog=1024"),
+        ("[::]:1935", r"tcp:1935:interface=\:\::backlog=1024"),
+        ("tcp:1935", "tcp:1935:backlog=1024"),
+        ("tcp6:1935", "tcp6:1935:backlog=1024"),
+        ("tcp:port=1935", "tcp:port=1935:backlog=1024"),
+        ("tcp:1935:backlog=7", "tcp:1935:backlog=7"),
+        ("tcp:1935:interface=10.0.0.1", "tcp:1935:interface=10.0.0.1:backlog=1024"),
+        ("ssl:443:privateKey=k:certKey=c", "ssl:443:privateKey=k:certKey=c:backlog=1024"),
+        ("ssl:443", "ssl:443:backlog=1024"),
+        ("unix:/run/rtmp.sock", "unix:/run/rtmp.sock"),
+        ("unix:1935", "unix:1935"),
+        ("systemd:domain=INET:index=0", "systemd:domain=INET:index=0"),
+        ("haproxy:tcp:1935", "haproxy:tcp:1935"),
+    ],
+)
+def test_where_to_listen(written: str, meant: str) -> None:
+    assert listen_description(written) == meant
+
+
+@pytest.mark.parametrize(
+    "written", ["65536", ":99999", "host:70000", "[::1]:65536", "tcp:65536", "tcp:-1", "ssl:99999:certKey=x"]
+)
+def test_what_is_no_port_is_refused(written: str) -> None:
+    with pytest.raises(ConfigError, match="is not a port: 0 to 65535 are"):
+        listen_description(written)
+
+
+def test_a_number_without_end_is_no_port_and_no_size() -> None:
+    with pytest.raises(ConfigError, match="is not a port"):
+        listen_description("9" * 5000)
+    with pytest.raises(ConfigError, match="is not a number of bytes"):
+        config.chunk_size("9" * 5000)
+
+
+@pytest.mark.parametrize("size", [128, 4096, 65536])
+def test_a_chunk_size(size: int) -> None:
+    assert config.chunk_size(str(size)) == size
+
+
+@pytest.mark.parametrize("text", ["127", "65537", "0", "-1", "", "4k", "1e3", "4096.0", " 4096", "²"])
+def test_what_is_no_chunk_size_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="is not a number of bytes from 128 to 65536"):
+        config.chunk_size(text)
+
+
+def test_the_defaults_are_those_of_the_design() -> None:
+    relay = RelayConfig()
+    limits = relay.connection_limits
+    assert relay.listen == ("tcp:1935",)
+    assert relay.chunk_size == 65536
+    assert (relay.max_connections, relay.max_unconnected_per_address) == (10_000, 2_000)
+    assert (limits.handshake_timeout, limits.connect_timeout, limits.idle_timeout) == (5, 10, 60)
+    assert (limits.message_size, limits.assembly_size) == (16 * 2**20, 32 * 2**20)
+    assert (limits.chunk_streams, limits.message_streams, limits.stall_timeout) == (64, 8, 30)
+    assert relay.statistics_interval == 30

@@ -1,0 +1,389 @@
+"""`twistd rtmprelay` as an operator runs it: a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rtmprelay import __version__, tap
+from rtmprelay.media import MediaFrame
+from rtmprelay.session.client_session import ClientSession
+from rtmprelay.session.events import ConnectAccepted, PlayAccepted, PublishAccepted, SessionEvent
+from tests.helpers import keyframe, start_frames
+
+DEADLINE = 20.0
+
+LOOPBACK = "tcp:0:interface=127.0.0.1"
+
+TWISTD = [
+    sys.executable,
+    "-c",
+    "import sys; sys.argv[0] = 'twistd'; from twisted.scripts.twistd import run; run()",
+]
+TWIST = [sys.executable, "-m", "twisted"]
+
+
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=DEADLINE, check=False)
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not happen"
+        time.sleep(0.01)
+
+
+class Server:
+    """A server in a process of its own, which writes its log to a file."""
+
+    def __init__(
+        self, folder: Path, *options: str, of_twistd: tuple[str, ...] = ("-n", "--pidfile=")
+    ) -> None:
+        self.log = folder / "out.log"
+        self._out = self.log.open("w")
+        command = [*TWISTD, *of_twistd, "rtmprelay", "--listen", LOOPBACK, *options]
+        self.process = subprocess.Popen(command, cwd=folder, stdout=self._out, stderr=subprocess.STDOUT)
+
+    def text(self) -> str:
+        return self.log.read_text()
+
+    def port(self, log: Path | None = None) -> int:
+        return port_in(log or self.log, self.process)
+
+    def stop(self, number: int = signal.SIGTERM) -> bool:
+        """End it; whether it ended as Twisted does: everything stopped, then by the very signal that asked for it."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            return self.process.wait(DEADLINE) == -number
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self._out.close()
+
+
+def port_in(log: Path, process: subprocess.Popen[bytes] | None = None) -> int:
+    """The port that a log says is open."""
+
+    def found() -> re.Match[str] | None:
+        if process is not None:
+            assert process.poll() is None, log.read_text()
+        return re.search(r"Listening on 127\.0\.0\.1:(\d+)", log.read_text() if log.exists() else "")
+
+    wait_for(found, "listening")
+    match = found()
+    assert match is not None
+    return int(match[1])
+
+
+class BlockingClient:
+    """An RTMP client on a plain socket."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), DEADLINE)
+        self.session = ClientSession("live", "rtmp://127.0.0.1/live")
+        self.events: list[SessionEvent] = []
+        self.wait(ConnectAccepted)
+
+    def wait(self, kind: type[object]) -> None:
+        while not any(isinstance(event, kind) for event in self.events):
+            self.socket.sendall(self.session.bytes_to_send())
+            data = self.socket.recv(65536)
+            assert data, "the server closed the connection"
+            self.events += self.session.receive_data(data, 0.0)
+        self.socket.sendall(self.session.bytes_to_send())
+
+    def send(self, *frames: MediaFrame) -> None:
+        for frame in frames:
+            self.socket.sendall(self.session.send_media(frame))
+
+
+@pytest.fixture
+def clients() -> Iterator[Callable[[int], BlockingClient]]:
+    """Make clients that are closed behind the test."""
+    made: list[BlockingClient] = []
+
+    def make(port: int) -> BlockingClient:
+        client = BlockingClient(port)
+        made.append(client)
+        return client
+
+    yield make
+    for client in made:
+        client.socket.close()
+
+
+# -- without a server ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [TWISTD, TWIST], ids=["twistd", "twist"])
+def test_help_from_any_folder(command: list[str], tmp_path: Path) -> None:
+    done = run([*command, "rtmprelay", "--help"], tmp_path)
+    assert done.returncode == 0
+    for option in ("--listen", "--chunk-size", "--log-level", "--log-format", "tcp:1935"):
+        assert option in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_is_listed(tmp_path: Path) -> None:
+    assert "An RTMP server and relay." in run([*TWISTD, "--help"], tmp_path).stdout
+
+
+def test_version(tmp_path: Path) -> None:
+    done = run([*TWISTD, "rtmprelay", "--version"], tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"rtmprelay {__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--listen", "nonsense:x=1"], "--listen: 'nonsense:x=1'"),
+        (["--listen", ""], "--listen: ''"),
+        (["--listen", "99999"], "--listen: 99999 is not a port"),
+        (["--listen", "tcp:99999"], "--listen: 99999 is not a port"),
+        (["--listen", "tcp:abc"], "--listen: 'tcp:abc'"),
+        (["--listen", "0", "--listen", "tcp"], "--listen: 'tcp'"),
+        (["--listen", "ssl:0:privateKey=/no/key.pem:certKey=/no/cert.pem"], "/no/"),
+        (["--chunk-size", "12"], "--chunk-size: '12'"),
+        (["--chunk-size", "many"], "--chunk-size: 'many'"),
+        (["--log-level", "loud"], "--log-level: 'loud' is not one of debug, info, warn, error"),
+        (["--log-format", "xml"], "--log-format: 'xml' is not one of text, json"),
+        (["--frobnicate"], "frobnicate"),
+        (["--listen"], "listen"),
+        (["argument"], "argument"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_a_bad_option_is_told_in_one_line(options: list[str], named: str, tmp_path: Path) -> None:
+    done = run([*TWISTD, "-n", "--pidfile=", "rtmprelay", *options], tmp_path)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("rtmprelay: ")
+    assert named in line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_port_in_use(log_format: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        options = ["--listen", f"127.0.0.1:{port}", "--log-format", log_format]
+        done = run([*TWISTD, "-n", "--pidfile=", "rtmprelay", *options], tmp_path)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stdout + done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if "rtmprelay: " in line]
+    assert f"127.0.0.1:{port}" in line
+    assert "Address already in use" in line
+
+
+def test_a_unix_socket_that_cannot_be_made(tmp_path: Path) -> None:
+    options = ["--listen", f"unix:{tmp_path}/absent/socket"]
+    done = run([*TWISTD, "-n", "--pidfile=", "rtmprelay", *options], tmp_path)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "No such file or directory" in done.stdout
+
+
+def test_a_daemon_cannot_log_to_its_standard_output(tmp_path: Path) -> None:
+    done = run([*TWISTD, "--logfile=-", "--pidfile=x.pid", "rtmprelay", "--listen", LOOPBACK], tmp_path)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert "--logfile" in line
+
+
+# -- with a server -------------------------------------------------------------------------------------------
+
+
+def read_json(text: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert lines
+    for line in lines:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
+        assert line["level"] in ("debug", "info", "warn", "error", "critical")
+        assert isinstance(line["message"], str)
+    return lines
+
+
+def test_json_from_the_first_line_to_the_last(
+    tmp_path: Path, clients: Callable[[int], BlockingClient]
+) -> None:
+    server = Server(tmp_path, "--log-format", "json", "--log-level", "debug")
+    try:
+        port = server.port()
+        encoder = clients(port)
+        encoder.session.publish("cam?token=SECRET")
+        encoder.wait(PublishAccepted)
+        encoder.send(*start_frames(), keyframe(0))
+        player = clients(port)
+        player.session.play("cam")
+        player.wait(PlayAccepted)
+        player.socket.close()
+        wait_for(lambda: "play_stopped" in server.text(), "the end of the play")
+    finally:
+        assert server.stop()
+    lines = read_json(server.text())
+    assert "starting up" in lines[0]["message"]
+    assert lines[-1]["message"] == "Server Shut Down."
+    of_publisher = [line["event"] for line in lines if line.get("connection") == "c000001"]
+    assert of_publisher == [
+        "connection_opened",
+        "handshake_completed",
+        "connect",
+        "create_stream",
+        "publish_started",
+        "codec_detected",
+        "publish_stopped",
+        "connection_closed",
+    ]
+    of_player = [line["event"] for line in lines if line.get("connection") == "c000002"]
+    assert of_player == [
+        "connection_opened",
+        "handshake_completed",
+        "connect",
+        "create_stream",
+        "play_started",
+        "play_stopped",
+        "connection_closed",
+    ]
+    (codecs,) = [line for line in lines if line.get("event") == "codec_detected"]
+    assert (codecs["stream_key"], codecs["video"], codecs["audio"]) == ("live/cam", "H.264 AVC", "AAC")
+    assert any(line["message"].startswith("Player added") for line in lines)
+    assert "SECRET" not in server.text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_cleanly_with_a_client_connected(
+    tmp_path: Path, clients: Callable[[int], BlockingClient], number: int
+) -> None:
+    server = Server(tmp_path)
+    try:
+        client = clients(server.port())
+        client.session.publish("cam")
+        client.wait(PublishAccepted)
+    finally:
+        assert server.stop(number)
+    assert "NetStream.Unpublish.Success" in client.socket.recv(65536).decode("latin-1")
+    assert "publish of live/cam by c000001 stopped" in server.text()
+    assert server.text().endswith("Server Shut Down.\n")
+    assert "Traceback" not in server.text()
+
+
+def test_the_log_level_filters(tmp_path: Path, clients: Callable[[int], BlockingClient]) -> None:
+    server = Server(tmp_path, "--log-level", "warn")
+    try:
+        wait_for(lambda: listening_ports(server.process.pid), "listening")
+        (port,) = listening_ports(server.process.pid)
+        clients(port)
+    finally:
+        assert server.stop()
+    assert server.text() == ""
+
+
+def test_a_log_file(tmp_path: Path) -> None:
+    server = Server(tmp_path, "--log-format", "json", of_twistd=("-n", "--pidfile=", "--logfile=relay.log"))
+    log = tmp_path / "relay.log"
+    try:
+        server.port(log)
+    finally:
+        assert server.stop()
+    assert server.text() == ""
+    assert read_json(log.read_text())[-1]["message"] == "Server Shut Down."
+
+
+def test_a_logger_on_the_command_line_wins(tmp_path: Path) -> None:
+    server = Server(
+        tmp_path,
+        "--log-format",
+        "json",
+        of_twistd=("-n", "--pidfile=", "--logger=twisted.logger.STDLibLogObserver", "--logfile=unused.log"),
+    )
+    try:
+        wait_for(lambda: listening_ports(server.process.pid), "listening")
+    finally:
+        assert server.stop()
+    assert not (tmp_path / "unused.log").exists()
+
+
+def listening_ports(pid: int) -> list[int]:
+    """The ports on which a process listens, as the kernel knows them."""
+    inodes = set()
+    try:
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            inodes.add(os.readlink(entry.path))
+        lines = Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]
+    except FileNotFoundError:
+        return []
+    fields = [line.split() for line in lines]
+    return [
+        int(field[1].partition(":")[2], 16)
+        for field in fields
+        if field[3] == "0A" and f"socket:[{field[9]}]" in inodes
+    ]
+
+
+def test_a_daemon_with_a_pid_file(tmp_path: Path, clients: Callable[[int], BlockingClient]) -> None:
+    done = run(
+        [*TWISTD, "--pidfile=relay.pid", "rtmprelay", "--listen", LOOPBACK, "--log-format", "json"], tmp_path
+    )
+    pid_file = tmp_path / "relay.pid"
+    assert done.returncode == 0, done.stdout + done.stderr
+    wait_for(pid_file.exists, "the pid file")
+    pid = int(pid_file.read_text())
+    try:
+        log = tmp_path / "twistd.log"
+        clients(port_in(log))
+    finally:
+        os.kill(pid, signal.SIGTERM)
+        wait_for(lambda: not pid_file.exists(), "the end of the daemon")
+    assert read_json(log.read_text())[-1]["message"] == "Server Shut Down."
+
+
+def test_a_daemon_that_cannot_start_says_so(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = run([*TWISTD, "--pidfile=relay.pid", "rtmprelay", "--listen", listen], tmp_path)
+    assert done.returncode == 1
+    assert "Address already in use" in done.stdout + done.stderr + (tmp_path / "twistd.log").read_text()
+    assert not (tmp_path / "relay.pid").exists()
+
+
+# -- in this process -----------------------------------------------------------------------------------------
+
+
+def test_the_file_limit_is_raised_where_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _what: (1024, 4096))
+    monkeypatch.setattr(resource, "setrlimit", lambda _what, limits: asked.append(limits))
+    tap._raise_file_limit()
+    assert asked == [(4096, 4096)]
+
+    def refuse(_what: int, _limits: tuple[int, int]) -> None:
+        raise ValueError("not here")
+
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    tap._raise_file_limit()
+
+
+def test_the_options_become_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = tap.Options()
+    options.parseOptions(["--listen", "127.0.0.1:0", "--listen", "tcp:0", "--chunk-size", "4096"])
+    config = options["config"]
+    assert config.listen == ("tcp:0:interface=127.0.0.1:backlog=1024", "tcp:0:backlog=1024")
+    assert config.chunk_size == 4096
+    monkeypatch.setattr(tap, "_raise_file_limit", lambda: None)
+    service = tap.makeService(options)
+    assert service.config is config

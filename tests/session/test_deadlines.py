@@ -1,0 +1,123 @@
+"""How long a server session waits, and what counts as a sign of life."""
+
+from __future__ import annotations
+
+import pytest
+
+from rtmprelay.errors import LimitExceededError
+from rtmprelay.session.events import ConnectRequested
+from rtmprelay.wire.limits import ConnectionLimits
+from rtmprelay.wire.messages import Command
+from tests.session.helpers import AUDIO, HandMadeClient, call, connected_client, media, only
+
+
+def limit_at(client: HandMadeClient, now: float) -> str | None:
+    try:
+        client.session.check_time(now)
+    except LimitExceededError as error:
+        return error.limit
+    return None
+
+
+def assert_deadline(client: HandMadeClient, when: float, limit: str) -> None:
+    assert client.session.next_deadline() == when
+    assert limit_at(client, when - 0.001) is None
+    assert limit_at(client, when) == limit
+
+
+def test_the_handshake_may_take_5_seconds_however_often_a_byte_comes() -> None:
+    client = HandMadeClient(shake=False)
+    for second in range(5):
+        client.now = float(second)
+        client.feed(b"\x03")
+    assert_deadline(client, 5.0, "handshake_timeout")
+
+
+def test_connect_may_take_10_seconds_whatever_else_comes() -> None:
+    client = HandMadeClient(shake=False)
+    client.now = 3.0
+    client.shake_hands()
+    client.now = 12.0
+    client.send(media(AUDIO))
+    assert_deadline(client, 13.0, "connect_timeout")
+
+
+def test_an_idle_client_has_60_seconds_from_its_last_whole_message() -> None:
+    client = connected_client()
+    client.publish()
+    client.now = 30.0
+    client.send(media(AUDIO))
+    assert_deadline(client, 90.0, "idle_timeout")
+
+
+def test_single_bytes_do_not_count() -> None:
+    client = connected_client()
+    client.publish()
+    for second, byte in enumerate(client.encode(media(AUDIO))[:-1]):
+        client.now = float(second)
+        client.feed(bytes([byte]))
+    assert_deadline(client, 60.0, "idle_timeout")
+
+
+def test_an_unanswered_connect_is_timed_as_idle() -> None:
+    client = HandMadeClient()
+    client.now = 8.0
+    request = only(client.send(Command("connect", 1.0, {"app": "live"})), ConnectRequested)
+    assert_deadline(client, 68.0, "idle_timeout")
+    client.session.accept(request.request_id)
+    assert_deadline(client, 68.0, "idle_timeout")
+
+
+def test_nobody_waits_for_a_player() -> None:
+    client = connected_client()
+    client.play()
+    assert client.session.next_deadline() is None
+    assert limit_at(client, 1e9) is None
+    client.now = 100.0
+    client.send(call("closeStream", 0.0, stream_id=1))
+    assert_deadline(client, 160.0, "idle_timeout")
+
+
+def test_a_wish_to_play_is_not_yet_a_player() -> None:
+    client = connected_client()
+    client.send(call("play", 0.0, "cam", stream_id=1))
+    assert_deadline(client, 60.0, "idle_timeout")
+
+
+@pytest.mark.parametrize(
+    ("field", "limits"),
+    [
+        ("handshake_timeout", ConnectionLimits(handshake_timeout=1.5)),
+        ("connect_timeout", ConnectionLimits(connect_timeout=1.5)),
+        ("idle_timeout", ConnectionLimits(idle_timeout=1.5)),
+    ],
+)
+def test_each_time_can_be_set(field: str, limits: ConnectionLimits) -> None:
+    client = HandMadeClient(limits=limits, shake=field != "handshake_timeout")
+    if field == "idle_timeout":
+        client.connect()
+    assert_deadline(client, 1.5, field)
+
+
+@pytest.mark.parametrize(
+    ("limit", "limits", "data"),
+    [
+        (
+            "message_size",
+            ConnectionLimits(message_size=100),
+            b"\x03\x00\x00\x00\x00\x00\x65\x14\x00\x00\x00\x00",
+        ),
+        ("chunk_streams", ConnectionLimits(chunk_streams=2), bytes([0xC9, 0xCA, 0xCB])),
+        (
+            "assembly_size",
+            ConnectionLimits(assembly_size=100),
+            b"\x03\x00\x00\x00\x00\x10\x00\x14\x00\x00\x00\x00" + bytes(128),
+        ),
+    ],
+    ids=["message_size", "chunk_streams", "assembly_size"],
+)
+def test_limits_of_the_chunk_stream_are_named(limit: str, limits: ConnectionLimits, data: bytes) -> None:
+    client = HandMadeClient(limits=limits)
+    with pytest.raises(LimitExceededError) as raised:
+        client.feed(data)
+    assert raised.value.limit == limit

@@ -1,0 +1,320 @@
+"""Publishing on a server session: the wish, the answer, and the media."""
+
+from __future__ import annotations
+
+import pytest
+
+from rtmprelay.errors import RemoteProtocolError
+from rtmprelay.media import MediaFrame, MediaKind
+from rtmprelay.session.events import (
+    MediaReceived,
+    PublishAccepted,
+    PublishRequested,
+    PublishStopped,
+    StatusReceived,
+)
+from rtmprelay.wire.chunks import RawMessage
+from rtmprelay.wire.commands import StatusCode, status_of
+from rtmprelay.wire.messages import Command, MessageType
+from tests.session.helpers import (
+    AUDIO,
+    VIDEO,
+    ConversationPair,
+    HandMadeClient,
+    call,
+    connected_client,
+    frames_of,
+    media,
+    only,
+)
+
+
+def ask_to_publish(client: HandMadeClient, name: str = "cam", stream_id: int = 1) -> PublishRequested:
+    return only(client.send(call("publish", 0.0, name, "live", stream_id=stream_id)), PublishRequested)
+
+
+def level_and_code(client: HandMadeClient) -> list[tuple[str, str]]:
+    return [status_of(message)[:2] for message in client.heard() if isinstance(message, Command)]
+
+
+def test_both_sides_see_a_publish_the_same_way() -> None:
+    pair = ConversationPair()
+    pair.client.publish("cam")
+    pair.run()
+    pair.upload(AUDIO)
+    pair.upload(VIDEO)
+    request = only(pair.server_saw, PublishRequested)
+    assert str(request.key) == "live/cam"
+    assert PublishAccepted(request.stream_id) in pair.client_saw
+    assert frames_of(pair.server_saw) == [AUDIO, VIDEO]
+    pair.client.end()
+    pair.run()
+    assert PublishStopped(request.stream_id) in pair.server_saw
+    assert any(
+        isinstance(event, StatusReceived) and event.code == StatusCode.UNPUBLISH_SUCCESS
+        for event in pair.client_saw
+    )
+
+
+def test_an_accepted_publish_begins_the_stream_and_says_so() -> None:
+    client = connected_client()
+    client.session.accept(ask_to_publish(client).request_id)
+    assert client.heard_briefly() == [("STREAM_BEGIN", 1), StatusCode.PUBLISH_START]
+
+
+def test_nothing_is_said_before_the_answer() -> None:
+    client = connected_client()
+    ask_to_publish(client)
+    assert client.heard() == []
+
+
+def test_a_rejected_publish_is_an_error_with_the_code_and_stops_the_media() -> None:
+    client = connected_client()
+    client.session.reject(ask_to_publish(client).request_id, StatusCode.PUBLISH_DENIED, "No")
+    assert level_and_code(client) == [("error", StatusCode.PUBLISH_DENIED)]
+    assert client.send(media(AUDIO)) == []
+
+
+def test_a_rejected_publisher_may_ask_again() -> None:
+    client = connected_client()
+    client.session.reject(ask_to_publish(client).request_id, StatusCode.PUBLISH_DENIED, "No")
+    client.publish()
+    assert frames_of(client.send(media(AUDIO))) == [AUDIO]
+
+
+@pytest.mark.parametrize("answered", [False, True], ids=["while asking", "while publishing"])
+def test_a_second_publish_on_the_same_message_stream_is_refused_and_the_first_goes_on(answered: bool) -> None:
+    client = connected_client()
+    request = ask_to_publish(client)
+    if answered:
+        client.session.accept(request.request_id)
+        client.heard()
+    assert client.send(call("publish", 0.0, "other", stream_id=1)) == []
+    assert level_and_code(client) == [("error", StatusCode.PUBLISH_BAD_NAME)]
+    assert frames_of(client.send(media(AUDIO))) == [AUDIO]
+
+
+def test_the_publish_type_may_be_missing() -> None:
+    client = connected_client()
+    events = client.send(call("publish", 0.0, "cam", stream_id=1))
+    assert str(only(events, PublishRequested).key) == "live/cam"
+
+
+@pytest.mark.parametrize("stream_id", [0, 5, 2**32 - 1])
+def test_a_message_stream_that_was_never_made_can_be_published_on(stream_id: int) -> None:
+    client = connected_client()
+    client.publish(stream_id=stream_id)
+    assert client.send(media(AUDIO, stream_id)) == [MediaReceived(stream_id, [AUDIO])]
+
+
+@pytest.mark.parametrize(
+    "name", ["bad\nname", "nul\x00", "x" * 5000, 3.0, None], ids=["newline", "nul", "long", "number", "null"]
+)
+def test_a_bad_name_is_answered_and_not_fatal(name: object) -> None:
+    client = HandMadeClient()
+    client.connect(app="")
+    assert client.send(call("publish", 0.0, name, "live", stream_id=1), media(AUDIO)) == []
+    assert level_and_code(client) == [("error", StatusCode.PUBLISH_BAD_NAME)]
+    client.publish()
+
+
+# -- media ---------------------------------------------------------------------------------------------------
+
+
+def test_media_sent_before_the_answer_is_reported_behind_the_wish() -> None:
+    client = connected_client()
+    events = client.send(call("publish", 0.0, "cam", stream_id=1), media(AUDIO), media(VIDEO))
+    assert [type(event) for event in events] == [PublishRequested, MediaReceived]
+    assert frames_of(events) == [AUDIO, VIDEO]
+
+
+def test_media_on_both_sides_of_a_command_is_reported_in_order() -> None:
+    client = connected_client()
+    client.publish()
+    events = client.send(media(AUDIO), call("closeStream", 0.0, stream_id=1), media(VIDEO))
+    assert events == [MediaReceived(1, [AUDIO]), PublishStopped(1)]
+
+
+def test_media_of_two_publishes_on_one_message_stream_is_told_apart() -> None:
+    client = connected_client()
+    client.publish()
+    again = [call("closeStream", 0.0, stream_id=1), call("publish", 0.0, "new", stream_id=1)]
+    events = client.send(media(AUDIO), *again, media(VIDEO))
+    assert [type(event) for event in events] == [
+        MediaReceived,
+        PublishStopped,
+        PublishRequested,
+        MediaReceived,
+    ]
+    assert events[0] == MediaReceived(1, [AUDIO])
+
+
+def test_frames_of_one_read_come_together() -> None:
+    client = connected_client()
+    client.publish()
+    assert client.send(*[media(AUDIO)] * 5) == [MediaReceived(1, [AUDIO] * 5)]
+
+
+def test_frames_of_two_publishes_are_told_apart() -> None:
+    client = connected_client()
+    client.publish(stream_id=1)
+    client.publish(stream_id=2, name="other")
+    events = client.send(media(AUDIO, 1), media(VIDEO, 2), media(AUDIO, 2))
+    assert events == [MediaReceived(1, [AUDIO]), MediaReceived(2, [VIDEO, AUDIO])]
+
+
+def test_media_on_message_stream_0_belongs_to_the_only_publish() -> None:
+    client = connected_client()
+    client.publish(stream_id=3)
+    assert client.send(media(AUDIO, 0)) == [MediaReceived(3, [AUDIO])]
+    client.publish(stream_id=4, name="other")
+    assert client.send(media(AUDIO, 0)) == []
+
+
+def test_media_of_someone_who_does_not_publish_is_dropped() -> None:
+    client = connected_client()
+    client.play()
+    assert client.send(media(AUDIO), media(VIDEO, 0)) == []
+
+
+def test_amf3_data_loses_its_marker_only() -> None:
+    client = connected_client()
+    client.publish()
+    events = client.send(
+        RawMessage(MessageType.DATA_AMF3, 5, 1, b"\x00\x02\x00\x01x"),
+        RawMessage(MessageType.DATA_AMF3, 6, 1, b"\x02\x00\x01y"),
+    )
+    assert frames_of(events) == [
+        MediaFrame(MediaKind.DATA, 5, b"\x02\x00\x01x"),
+        MediaFrame(MediaKind.DATA, 6, b"\x02\x00\x01y"),
+    ]
+
+
+def aggregate_part(type_id: int, timestamp: int, payload: bytes) -> bytes:
+    low, high = (timestamp & 0xFFFFFF).to_bytes(3), timestamp >> 24
+    header = bytes([type_id]) + len(payload).to_bytes(3) + low + bytes([high]) + b"\x00\x00\x00"
+    return header + payload + (len(header) + len(payload)).to_bytes(4)
+
+
+def test_an_aggregate_is_taken_apart_and_moved_to_its_time() -> None:
+    client = connected_client()
+    client.publish()
+    body = aggregate_part(8, 100, b"\xaf\x01a") + aggregate_part(9, 140, b"\x27\x01v")
+    assert frames_of(client.send(RawMessage(MessageType.AGGREGATE, 1000, 1, body))) == [
+        MediaFrame(MediaKind.AUDIO, 1000, b"\xaf\x01a"),
+        MediaFrame(MediaKind.VIDEO, 1040, b"\x27\x01v"),
+    ]
+
+
+def test_commands_and_aggregates_inside_an_aggregate_are_not_obeyed() -> None:
+    client = connected_client()
+    client.publish()
+    inner = aggregate_part(22, 0, aggregate_part(8, 0, b"\xaf\x01x"))
+    body = inner + aggregate_part(20, 0, b"garbage") + aggregate_part(8, 0, b"\xaf\x01a")
+    events = client.send(RawMessage(MessageType.AGGREGATE, 0, 1, body))
+    assert [frame.payload for frame in frames_of(events)] == [b"\xaf\x01a"]
+
+
+def test_a_cut_aggregate_is_the_peers_error() -> None:
+    client = connected_client()
+    client.publish()
+    with pytest.raises(RemoteProtocolError, match="aggregate"):
+        client.send(RawMessage(MessageType.AGGREGATE, 0, 1, aggregate_part(8, 0, b"abc")[:-6]))
+
+
+# -- the end -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        call("closeStream", 0.0, stream_id=1),
+        call("deleteStream", 0.0, 1.0),
+        call("deleteStream", 0.0, stream_id=1),
+        call("FCUnpublish", 0.0, "whatever it calls it"),
+    ],
+    ids=["closeStream", "deleteStream", "deleteStream without its argument", "FCUnpublish"],
+)
+def test_a_publish_is_ended_by(ending: Command) -> None:
+    client = connected_client()
+    client.publish()
+    assert client.send(ending) == [PublishStopped(1)]
+    assert StatusCode.UNPUBLISH_SUCCESS in client.heard_briefly()
+    assert client.send(media(AUDIO), ending) == []
+
+
+@pytest.mark.parametrize("unknown", [7.0, 0.0, -1.0, 1e300, float("nan"), float("inf"), "x", None])
+def test_deleting_what_is_not_there_harms_nobody(unknown: object) -> None:
+    client = connected_client()
+    client.publish()
+    assert client.send(call("deleteStream", 0.0, unknown), call("closeStream", 0.0, stream_id=9)) == []
+    assert client.heard() == []
+    assert frames_of(client.send(media(AUDIO))) == [AUDIO]
+
+
+@pytest.mark.parametrize("accepted", [True, False], ids=["accept", "reject"])
+@pytest.mark.parametrize("ending", ["deleteStream", "closeStream"])
+def test_an_answer_that_comes_too_late_is_ignored(accepted: bool, ending: str) -> None:
+    client = connected_client()
+    request = ask_to_publish(client)
+    assert client.send(call(ending, 0.0, 1.0, stream_id=1)) == [PublishStopped(1)]
+    if accepted:
+        client.session.accept(request.request_id)
+    else:
+        client.session.reject(request.request_id, StatusCode.PUBLISH_DENIED, "No")
+    assert client.heard() == []
+    assert client.send(media(AUDIO)) == []
+
+
+def test_a_late_answer_does_not_reach_the_next_wish_on_the_same_id() -> None:
+    client = connected_client()
+    late = ask_to_publish(client, "first")
+    client.send(call("deleteStream", 0.0, 1.0))
+    current = ask_to_publish(client, "second")
+    client.session.accept(late.request_id)
+    assert client.heard() == []
+    client.session.accept(current.request_id)
+    client.session.accept(current.request_id)
+    assert client.heard_briefly() == [("STREAM_BEGIN", 1), StatusCode.PUBLISH_START]
+
+
+def test_the_server_can_end_a_publish() -> None:
+    client = connected_client()
+    client.publish()
+    client.session.end_stream(1, "error", StatusCode.PUBLISH_BAD_NAME, "Taken over")
+    assert level_and_code(client) == [("error", StatusCode.PUBLISH_BAD_NAME)]
+    assert client.send(media(AUDIO), call("closeStream", 0.0, stream_id=1)) == []
+    client.publish()
+
+
+def test_ending_what_the_client_has_deleted_meanwhile_says_nothing() -> None:
+    """The one who takes over may be the very client that has just left."""
+    client = connected_client()
+    client.publish()
+    client.send(call("deleteStream", 0.0, 1.0))
+    client.heard()
+    client.session.end_stream(1, "error", StatusCode.PUBLISH_BAD_NAME, "Taken over")
+    assert client.heard() == []
+
+
+# -- secrets -------------------------------------------------------------------------------------------------
+
+
+def test_credentials_are_reported_as_secrets_and_shown_nowhere() -> None:
+    client = HandMadeClient()
+    connecting = client.send(
+        Command("connect", 1.0, {"app": "live?a=hunter1", "tcUrl": "rtmp://h/live?t=hunter2"})
+    )
+    client.session.accept(1)
+    publishing = client.send(call("publish", 2.0, "cam?key=hunter3", stream_id=1))
+    client.session.accept(2)
+    playing = client.send(call("play", 3.0, "cam?key=hunter4", stream_id=2))
+    client.session.reject(3, StatusCode.PLAY_STREAM_NOT_FOUND, "No")
+    client.send(call("publish", 4.0, "bad\n?key=hunter5", stream_id=3), call("FCPublish", 5.0, "x?hunter6"))
+    client.heard()
+    request = only(publishing, PublishRequested)
+    assert request.credentials.reveal() == "key=hunter3&a=hunter1&t=hunter2"
+    assert str(request.key) == "live/cam"
+    assert "hunter" not in repr((connecting, publishing, playing))
+    assert b"hunter" not in client.written
+    assert b"Publishing live/cam" in client.written

@@ -1,0 +1,190 @@
+"""One receiver: straight on while it keeps up, queued when it does not, and never unaccounted for."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rtmprelay.media import MediaFrame, MediaKind
+from rtmprelay.streams.consumer import Consumer
+from rtmprelay.streams.frames import FrameBatch
+from rtmprelay.streams.limits import QueueLimits
+from tests.streams.helpers import ListingEncoder, audio, audio_header, live, video, video_header
+
+
+class Receiver:
+    """A consumer and what was written to its transport; it can say stop from inside a write, as transports do."""
+
+    def __init__(self, limits: QueueLimits | None = None, encoder: ListingEncoder | None = None) -> None:
+        self.writes: list[bytes] = []
+        self.full_after = 10**9
+        self.consumer = Consumer(self._write, encoder or ListingEncoder(), limits)
+
+    def _write(self, data: bytes) -> None:
+        self.writes.append(data)
+        if len(self.writes) >= self.full_after:
+            self.consumer.transport_full()
+
+    def get(self, *frames: MediaFrame) -> None:
+        self.consumer.frames_arrived(FrameBatch(live(*frames)))
+        assert self.consumer.is_balanced
+
+    @property
+    def times(self) -> list[int]:
+        return [int(item.split(b":")[1]) for item in b"".join(self.writes).split()]
+
+
+def test_two_consumers_write_the_very_same_bytes() -> None:
+    encoder = ListingEncoder()
+    first, second = Receiver(encoder=encoder), Receiver(encoder=ListingEncoder())
+    batch = FrameBatch(live(video(0, key=True), audio(5)))
+    first.consumer.frames_arrived(batch)
+    second.consumer.frames_arrived(batch)
+    assert first.writes[0] is second.writes[0]
+    assert encoder.calls == [2]
+    account = first.consumer.account
+    assert (account.messages_in, account.messages_sent, account.bytes_sent) == (2, 2, batch.size)
+
+
+def test_a_full_transport_is_spared_until_it_is_ready() -> None:
+    receiver = Receiver()
+    receiver.full_after = 1
+    receiver.get(video(0, key=True))
+    receiver.get(video(40), audio(45))
+    assert receiver.times == [0]
+    assert (receiver.consumer.messages_queued, receiver.consumer.bytes_queued) == (2, 15)
+    receiver.full_after = 10**9
+    receiver.consumer.transport_ready()
+    receiver.get(video(80))
+    assert receiver.times == [0, 40, 45, 80]
+    assert receiver.consumer.messages_queued == 0
+
+
+def test_draining_stops_when_the_transport_says_so_again() -> None:
+    receiver = Receiver()
+    receiver.consumer.transport_full()
+    receiver.get(*[video(time, key=True, size=40_000) for time in (0, 10, 20, 30)])
+    receiver.full_after = 1
+    receiver.consumer.transport_ready()
+    assert receiver.times == [0, 10]
+    assert receiver.consumer.messages_queued == 2
+
+
+def test_a_late_joiner_gets_the_startup_frames_first() -> None:
+    receiver = Receiver()
+    receiver.consumer.begin(live(video_header(), video(100, key=True)), wait_for_keyframe=False)
+    receiver.get(video(140))
+    assert receiver.times == [0, 100, 140]
+
+
+def test_who_joins_between_keyframes_waits_for_one_but_hears_the_sound() -> None:
+    receiver = Receiver()
+    receiver.consumer.begin([], wait_for_keyframe=True)
+    receiver.get(video(0), audio(5))
+    receiver.get(video(40, key=True))
+    receiver.get(video(80))
+    assert receiver.times == [5, 40, 80]
+    assert receiver.consumer.account.reasons() == {"waiting_for_keyframe": 1}
+
+
+def test_a_paused_viewer_gets_configuration_only_and_goes_on_at_a_keyframe() -> None:
+    receiver = Receiver()
+    receiver.consumer.hold(True)
+    receiver.get(video(0, key=True), audio(5), audio_header(timestamp_ms=6))
+    receiver.consumer.hold(False)
+    receiver.get(video(40), audio(45))
+    receiver.get(video(80, key=True), video(120))
+    assert receiver.times == [6, 45, 80, 120]
+    assert receiver.consumer.account.reasons() == {"paused": 2, "waiting_for_keyframe": 1}
+
+
+def test_going_on_without_a_pause_changes_nothing() -> None:
+    receiver = Receiver()
+    receiver.consumer.hold(False)
+    receiver.consumer.want(MediaKind.VIDEO, True)
+    receiver.get(video(0))
+    assert receiver.times == [0]
+
+
+def test_unwanted_video_is_left_out_and_comes_back_at_a_keyframe() -> None:
+    receiver = Receiver()
+    receiver.consumer.want(MediaKind.VIDEO, False)
+    receiver.get(video(0, key=True), audio(5), video_header(timestamp_ms=6))
+    receiver.consumer.want(MediaKind.VIDEO, True)
+    receiver.get(video(40), video(80, key=True))
+    assert receiver.times == [5, 6, 80]
+    assert receiver.consumer.account.reasons() == {"not_wanted": 1, "waiting_for_keyframe": 1}
+
+
+def test_unwanted_audio_is_left_out_and_comes_back_at_once() -> None:
+    receiver = Receiver()
+    receiver.consumer.want(MediaKind.AUDIO, False)
+    receiver.get(video(0), audio(5))
+    receiver.consumer.want(MediaKind.AUDIO, True)
+    receiver.get(video(40), audio(45))
+    assert receiver.times == [0, 40, 45]
+
+
+def test_what_waits_for_one_that_leaves_is_dropped() -> None:
+    receiver = Receiver()
+    receiver.consumer.transport_full()
+    receiver.get(video(0, key=True), audio(5))
+    receiver.consumer.close()
+    assert receiver.consumer.is_balanced
+    assert receiver.consumer.account.reasons() == {"closed": 2}
+
+
+def test_one_that_has_left_keeps_and_writes_nothing() -> None:
+    """It may still be in the round of a batch, and its transport may still serve others."""
+    receiver = Receiver()
+    receiver.consumer.close()
+    receiver.get(video(0, key=True), audio_header())
+    receiver.consumer.transport_ready()
+    receiver.get(audio(5))
+    assert receiver.writes == []
+    assert receiver.consumer.messages_queued == 0
+    assert receiver.consumer.account.reasons() == {"closed": 3}
+
+
+operations = st.one_of(
+    st.lists(
+        st.one_of(
+            st.builds(video, st.integers(0, 400), key=st.booleans(), size=st.integers(2, 60)),
+            st.builds(audio, st.integers(0, 400), size=st.integers(2, 60)),
+            st.just(video_header()),
+        ),
+        max_size=6,
+    ),
+    st.sampled_from(
+        ["full", "ready", "hold", "go on", "no video", "video", "no audio", "audio", "begin", "close"]
+    ),
+    st.integers(1, 3),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(operations, max_size=40))
+def test_the_account_balances_whatever_happens(steps: list[list[MediaFrame] | str | int]) -> None:
+    receiver = Receiver(QueueLimits(max_bytes=150, max_ms=200))
+    consumer = receiver.consumer
+    actions = {
+        "full": consumer.transport_full,
+        "ready": consumer.transport_ready,
+        "hold": lambda: consumer.hold(True),
+        "go on": lambda: consumer.hold(False),
+        "no video": lambda: consumer.want(MediaKind.VIDEO, False),
+        "video": lambda: consumer.want(MediaKind.VIDEO, True),
+        "no audio": lambda: consumer.want(MediaKind.AUDIO, False),
+        "audio": lambda: consumer.want(MediaKind.AUDIO, True),
+        "begin": lambda: consumer.begin(live(video_header(), video(0, key=True)), False),
+        "close": consumer.close,
+    }
+    for step in steps:
+        if isinstance(step, list):
+            receiver.get(*step)
+        elif isinstance(step, str):
+            actions[step]()
+        else:
+            receiver.full_after = len(receiver.writes) + step
+        assert consumer.is_balanced
+        assert consumer.account.messages_sent == len(receiver.times)

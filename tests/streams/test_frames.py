@@ -1,0 +1,95 @@
+"""What a frame is to those that start late or fall behind, and batches that are encoded once."""
+
+from __future__ import annotations
+
+import pytest
+
+from rtmprelay.media import MediaFrame, MediaKind
+from rtmprelay.streams.frames import METADATA_KEY, FrameBatch, FrameRole, live_frame
+from tests.streams.helpers import (
+    AAC_HEADER,
+    AVC_HEADER,
+    METADATA,
+    ListingEncoder,
+    audio,
+    data,
+    live,
+    video,
+)
+
+
+def one_track(frame_type: int, packet_type: int, track: int) -> bytes:
+    return bytes([0x80 | frame_type << 4 | 6, packet_type]) + b"hvc1" + bytes([track]) + b"\x00\x00\x00data"
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "role"),
+    [
+        (MediaKind.VIDEO, b"\x17\x01x", FrameRole.KEYFRAME),
+        (MediaKind.VIDEO, b"\x27\x01x", FrameRole.INTER),
+        (MediaKind.VIDEO, b"\x17\x02", FrameRole.INTER),
+        (MediaKind.VIDEO, b"", FrameRole.AUDIO),
+        (MediaKind.VIDEO, b"\x1e\x01unknown", FrameRole.AUDIO),
+        (MediaKind.VIDEO, AVC_HEADER, FrameRole.STARTUP),
+        (MediaKind.VIDEO, b"\x90hvc1conf", FrameRole.STARTUP),
+        (MediaKind.VIDEO, b"\x94hvc1hdr", FrameRole.STARTUP),
+        (MediaKind.VIDEO, b"\x93hvc1key", FrameRole.KEYFRAME),
+        (MediaKind.VIDEO, b"\xa3hvc1inter", FrameRole.INTER),
+        (MediaKind.VIDEO, one_track(1, 1, 0), FrameRole.KEYFRAME),
+        (MediaKind.VIDEO, one_track(1, 1, 3), FrameRole.INTER),
+        (MediaKind.VIDEO, one_track(1, 0, 3), FrameRole.STARTUP),
+        (MediaKind.AUDIO, b"\xaf\x01x", FrameRole.AUDIO),
+        (MediaKind.AUDIO, b"", FrameRole.AUDIO),
+        (MediaKind.AUDIO, AAC_HEADER, FrameRole.STARTUP),
+        (MediaKind.DATA, METADATA, FrameRole.STARTUP),
+        (MediaKind.DATA, b"\x02\x00\x05onCue", FrameRole.DATA),
+        (MediaKind.DATA, b"", FrameRole.DATA),
+    ],
+    ids=lambda value: value.name if isinstance(value, FrameRole) else None,
+)
+def test_the_role_of_a_frame(kind: MediaKind, payload: bytes, role: FrameRole) -> None:
+    frame = live_frame(MediaFrame(kind, 7, payload))
+    assert frame.role is role
+    assert frame.size == len(payload)
+    assert (frame.startup_key is not None) == (role is FrameRole.STARTUP)
+
+
+def test_startup_frames_of_different_kinds_do_not_replace_each_other() -> None:
+    payloads = [
+        (MediaKind.VIDEO, AVC_HEADER),
+        (MediaKind.VIDEO, b"\x94hvc1hdr"),
+        (MediaKind.VIDEO, one_track(1, 0, 0)),
+        (MediaKind.VIDEO, one_track(1, 0, 1)),
+        (MediaKind.AUDIO, AAC_HEADER),
+        (MediaKind.DATA, METADATA),
+    ]
+    keys = {live_frame(MediaFrame(kind, 0, payload)).startup_key for kind, payload in payloads}
+    assert len(keys) == len(payloads)
+    assert METADATA_KEY in keys
+
+
+def test_a_header_of_another_codec_replaces_the_one_before() -> None:
+    avc, hevc = (
+        live_frame(MediaFrame(MediaKind.VIDEO, 0, payload)) for payload in (AVC_HEADER, b"\x90hvc1c")
+    )
+    assert avc.startup_key == hevc.startup_key
+
+
+def test_a_batch_is_encoded_once_for_equal_encoders() -> None:
+    first, equal, other = ListingEncoder(), ListingEncoder(), ListingEncoder("other")
+    batch = FrameBatch(live(audio(1), video(2)))
+    assert batch.encoded(first) is batch.encoded(equal) is batch.encoded(first)
+    batch.encoded(other)
+    assert (first.calls, equal.calls, other.calls) == ([2], [], [2])
+    assert (batch.count, batch.size) == (2, 15)
+
+
+def test_an_empty_result_is_remembered_too() -> None:
+    encoder = ListingEncoder()
+    batch = FrameBatch([])
+    assert batch.encoded(encoder) == batch.encoded(encoder) == b""
+    assert encoder.calls == [0]
+
+
+def test_data_frames_have_no_codec() -> None:
+    assert live(data(1))[0].codec is None

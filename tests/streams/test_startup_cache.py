@@ -1,0 +1,128 @@
+"""What a late joiner gets first."""
+
+from __future__ import annotations
+
+import pytest
+
+from rtmprelay.media import MediaFrame, MediaKind
+from rtmprelay.streams.frames import METADATA_KEY
+from rtmprelay.streams.limits import StreamLimits
+from rtmprelay.streams.startup_cache import StartupCache
+from tests.streams.helpers import METADATA, audio, audio_header, data, live, video, video_header
+
+
+def cache_of(*frames: MediaFrame, limits: StreamLimits | None = None) -> StartupCache:
+    cache = StartupCache(limits or StreamLimits())
+    for frame in live(*frames):
+        cache.remember(frame)
+    return cache
+
+
+def joined(cache: StartupCache, now_ms: int = 0) -> list[MediaFrame]:
+    return [frame.frame for frame in cache.frames(now_ms)]
+
+
+def test_metadata_comes_first_then_headers_then_the_pictures() -> None:
+    """FFmpeg decides which tracks there are by the first thing that it gets."""
+    pictures = [video(100, key=True), audio(110), data(115), video(140)]
+    cache = cache_of(video_header(), audio_header(), data(0, METADATA), video(50, key=True), *pictures)
+    assert joined(cache) == [
+        data(0, METADATA),
+        video_header(timestamp_ms=100),
+        audio_header(timestamp_ms=100),
+        *pictures,
+    ]
+
+
+def test_without_pictures_headers_get_the_time_of_the_stream() -> None:
+    cache = cache_of(audio_header(), audio(5), audio(25))
+    assert joined(cache, 777) == [audio_header(timestamp_ms=777)]
+    assert not cache.has_keyframes
+    assert not cache.begins_with_keyframe
+
+
+def test_frames_before_the_first_keyframe_are_not_kept() -> None:
+    assert joined(cache_of(video(0), audio(1), data(2))) == []
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [StreamLimits(gop_bytes=34), StreamLimits(gop_ms=29), StreamLimits(gop_frames=3)],
+    ids=["bytes", "time", "count"],
+)
+def test_pictures_over_a_bound_are_forgotten_until_the_next_keyframe(limits: StreamLimits) -> None:
+    cache = cache_of(video(0, key=True), video(10), video(20), limits=limits)
+    assert len(cache.frames(0)) == 3
+    for frame in live(audio(30), video(40)):
+        cache.remember(frame)
+    assert cache.frames(0) == []
+    assert cache.has_keyframes
+    cache.remember(live(video(50, key=True))[0])
+    assert joined(cache) == [video(50, key=True)]
+
+
+def test_empty_messages_do_not_fill_the_memory() -> None:
+    """They have no bytes, and a hostile publisher gives all of them the same time."""
+    cache = cache_of(video(0, key=True), limits=StreamLimits(gop_frames=100))
+    most = 0
+    for frame in live(*[MediaFrame(MediaKind.AUDIO, 0, b"")] * 1000):
+        cache.remember(frame)
+        most = max(most, len(cache.frames(0)))
+    assert most == 100
+
+
+def test_a_keyframe_that_is_too_large_is_not_kept() -> None:
+    cache = cache_of(video(0, key=True, size=100), video(10), limits=StreamLimits(gop_bytes=99))
+    assert cache.frames(0) == []
+    assert cache.has_keyframes
+
+
+def test_timestamps_that_wrap_or_go_back_do_not_count_as_long() -> None:
+    cache = cache_of(video(2**32 - 10, key=True), video(5), video(2**32 - 5))
+    assert len(cache.frames(0)) == 3
+
+
+def test_another_decoder_configuration_ends_the_pictures() -> None:
+    cache = cache_of(video_header(), video(0, key=True), video_header(b"\x17\x00\x00\x00\x00new"), video(20))
+    assert joined(cache, 9) == [video_header(b"\x17\x00\x00\x00\x00new", 9)]
+
+
+def test_the_same_configuration_again_keeps_the_pictures() -> None:
+    cache = cache_of(video_header(), video(0, key=True), video_header(timestamp_ms=10), video(20))
+    assert joined(cache) == [video_header(), video(0, key=True), video(20)]
+
+
+def test_new_metadata_keeps_the_pictures() -> None:
+    cache = cache_of(data(0, METADATA), video(0, key=True), data(5, METADATA + b"more"))
+    assert joined(cache) == [data(0, METADATA + b"more"), video(0, key=True)]
+
+
+def test_metadata_can_be_taken_back() -> None:
+    cache = cache_of(data(0, METADATA), audio_header())
+    cache.forget_startup(METADATA_KEY)
+    cache.forget_startup("never there")
+    assert [frame.frame for frame in cache.startup_frames()] == [audio_header()]
+
+
+def track_header(track: int, size: int = 20) -> MediaFrame:
+    payload = (b"\x96\x00hvc1" + bytes([track])).ljust(size, b"c")
+    return MediaFrame(MediaKind.VIDEO, 0, payload)
+
+
+def test_startup_frames_are_bounded_in_number_and_the_first_stay() -> None:
+    cache = cache_of(*map(track_header, range(5)), limits=StreamLimits(startup_frames=3))
+    assert joined(cache) == [track_header(0), track_header(1), track_header(2)]
+    cache.remember(live(track_header(2, 30))[0])
+    assert joined(cache)[-1] == track_header(2, 30)
+
+
+def test_startup_frames_are_bounded_in_bytes() -> None:
+    cache = cache_of(*map(track_header, range(5)), limits=StreamLimits(startup_bytes=59))
+    assert joined(cache) == [track_header(0), track_header(1)]
+
+
+def test_a_configuration_that_does_not_fit_does_not_leave_the_old_one() -> None:
+    """Who starts with the wrong configuration decodes garbage."""
+    cache = cache_of(video_header(), limits=StreamLimits(startup_bytes=50))
+    cache.remember(live(video_header(b"\x17\x00\x00\x00\x00".ljust(60, b"n")))[0])
+    assert cache.frames(0) == []

@@ -1,0 +1,251 @@
+"""The commands of clients and the answers of servers, through their bytes and back."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rtmprelay.amf0 import UNDEFINED, AmfDate, AmfValue, EcmaArray
+from rtmprelay.wire.commands import (
+    CheckBandwidth,
+    ClientCommand,
+    CloseStream,
+    Connect,
+    CreateStream,
+    DeleteStream,
+    FCPublish,
+    FCSubscribe,
+    FCUnpublish,
+    GetStreamLength,
+    Pause,
+    Play,
+    Play2,
+    Publish,
+    ReceiveAudio,
+    ReceiveVideo,
+    ReleaseStream,
+    StatusCode,
+    UnknownCommand,
+    error,
+    on_status,
+    read_client_command,
+    result,
+    status_of,
+)
+from rtmprelay.wire.messages import Command, from_raw, to_raw
+
+SENT: list[tuple[ClientCommand, Command]] = [
+    (Connect(1.0, {"app": "live"}), Command("connect", 1.0, {"app": "live"})),
+    (Connect(1.0, {}, ("user", "pass")), Command("connect", 1.0, {}, ("user", "pass"))),
+    (CreateStream(4.0), Command("createStream", 4.0)),
+    (ReleaseStream(2.0, "key"), Command("releaseStream", 2.0, None, ("key",))),
+    (FCPublish(3.0, "key"), Command("FCPublish", 3.0, None, ("key",))),
+    (FCUnpublish(6.0, "key"), Command("FCUnpublish", 6.0, None, ("key",))),
+    (FCSubscribe(6.0, "key"), Command("FCSubscribe", 6.0, None, ("key",))),
+    (GetStreamLength(6.0, "key"), Command("getStreamLength", 6.0, None, ("key",))),
+    (Publish(5.0, 1, "key"), Command("publish", 5.0, None, ("key", "live"), 1)),
+    (Publish(5.0, 7, "key", "record"), Command("publish", 5.0, None, ("key", "record"), 7)),
+    (Play(5.0, 1, "key"), Command("play", 5.0, None, ("key", -2.0, -1.0, True), 1)),
+    (Play(5.0, 1, "key", 10.0, 20.0, False), Command("play", 5.0, None, ("key", 10.0, 20.0, False), 1)),
+    (Play2(5.0, 1, "key"), Command("play2", 5.0, None, ({"streamName": "key"},), 1)),
+    (Pause(5.0, 1, True, 1234.0), Command("pause", 5.0, None, (True, 1234.0), 1)),
+    (Pause(5.0, 1, False), Command("pause", 5.0, None, (False, 0.0), 1)),
+    (ReceiveAudio(5.0, 1, False), Command("receiveAudio", 5.0, None, (False,), 1)),
+    (ReceiveVideo(5.0, 1, True), Command("receiveVideo", 5.0, None, (True,), 1)),
+    (CloseStream(0.0, 3), Command("closeStream", 0.0, None, (), 3)),
+    (DeleteStream(7.0, 3), Command("deleteStream", 7.0, None, (3.0,))),
+    (CheckBandwidth(8.0), Command("_checkbw", 8.0)),
+]
+
+
+def over_the_wire(command: Command) -> Command:
+    received = from_raw(to_raw(command))
+    assert isinstance(received, Command)
+    return received
+
+
+@pytest.mark.parametrize(("value", "command"), SENT, ids=[f"{i}-{v.name}" for i, (_, v) in enumerate(SENT)])
+def test_client_commands_both_ways(value: ClientCommand, command: Command) -> None:
+    assert not isinstance(value, UnknownCommand)
+    assert value.to_command() == command
+    assert read_client_command(over_the_wire(command)) == value
+    assert type(read_client_command(command)) is type(value)
+
+
+#: What a client sends, without transaction id (9) and message stream (1), and what is understood.
+LENIENT: list[tuple[str, tuple[AmfValue, ...], ClientCommand]] = [
+    ("publish", ("key",), Publish(9.0, 1, "key", "live")),
+    ("publish", ("key", None), Publish(9.0, 1, "key", "live")),
+    ("publish", ("key", 1.0), Publish(9.0, 1, "key", "live")),
+    ("publish", (), Publish(9.0, 1, "", "live")),
+    ("publish", (None, "live"), Publish(9.0, 1, "", "live")),
+    ("play", ("key", -1.0, 5.0, False), Play(9.0, 1, "key", -1.0, 5.0, False)),
+    ("play", ("key", -1.0, 5.0), Play(9.0, 1, "key", -1.0, 5.0, True)),
+    ("play", ("key", -1.0), Play(9.0, 1, "key", -1.0, -1.0, True)),
+    ("play", ("key",), Play(9.0, 1, "key", -2.0, -1.0, True)),
+    ("play", (), Play(9.0, 1, "", -2.0, -1.0, True)),
+    ("play", (None, None, None, None), Play(9.0, 1, "", -2.0, -1.0, True)),
+    ("play", ("key", "x", {}, "y"), Play(9.0, 1, "key", -2.0, -1.0, True)),
+    ("play", ("key", True, False, 0.0), Play(9.0, 1, "key", 1.0, 0.0, False)),
+    ("play2", (), Play2(9.0, 1, "")),
+    ("play2", ({},), Play2(9.0, 1, "")),
+    ("play2", ({"streamName": None},), Play2(9.0, 1, "")),
+    ("play2", ("key",), Play2(9.0, 1, "")),
+    ("play2", (EcmaArray({"streamName": "key"}),), Play2(9.0, 1, "key")),
+    ("pause", (), Pause(9.0, 1, True, 0.0)),
+    ("pause", (False,), Pause(9.0, 1, False, 0.0)),
+    ("pause", (None, None), Pause(9.0, 1, True, 0.0)),
+    ("pauseRaw", (False, 5.0), Pause(9.0, 1, False, 5.0)),
+    ("receiveAudio", (), ReceiveAudio(9.0, 1, True)),
+    ("receiveAudio", (0.0,), ReceiveAudio(9.0, 1, False)),
+    ("receiveVideo", (), ReceiveVideo(9.0, 1, True)),
+    ("receiveVideo", (None,), ReceiveVideo(9.0, 1, True)),
+    ("releaseStream", (), ReleaseStream(9.0, "")),
+    ("FCPublish", (None,), FCPublish(9.0, "")),
+    ("FCUnpublish", (5.0,), FCUnpublish(9.0, "")),
+    ("FCSubscribe", ({},), FCSubscribe(9.0, "")),
+    ("getStreamLength", (), GetStreamLength(9.0, "")),
+    ("createStream", ("ignored",), CreateStream(9.0)),
+    ("closeStream", (1.0,), CloseStream(9.0, 1)),
+    ("connect", (), Connect(9.0, {})),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"), LENIENT, ids=[f"{name}{arguments}" for name, arguments, _ in LENIENT]
+)
+def test_what_is_missing_takes_its_default(
+    name: str, arguments: tuple[AmfValue, ...], expected: ClientCommand
+) -> None:
+    assert read_client_command(over_the_wire(Command(name, 9.0, None, arguments, 1))) == expected
+
+
+@pytest.mark.parametrize("properties", [None, "live", 1.0, [], UNDEFINED], ids=repr)
+def test_connect_without_an_object_has_no_properties(properties: AmfValue) -> None:
+    assert read_client_command(Command("connect", 1.0, properties)) == Connect(1.0, {})
+
+
+STREAM_IDS: list[tuple[AmfValue, int]] = [
+    (3.0, 3),
+    (0.0, 0),
+    (3.9, 3),
+    (float(2**32 - 1), 2**32 - 1),
+    (float(2**32), -1),
+    (1e308, -1),
+    (-1.0, -1),
+    (-0.5, -1),
+    (math.nan, -1),
+    (math.inf, -1),
+    (-math.inf, -1),
+    # Without a number the message stream that it came on is the one.
+    (None, 5),
+    ("3", 5),
+    ({}, 5),
+]
+
+
+@pytest.mark.parametrize(("number", "stream_id"), STREAM_IDS, ids=[repr(number) for number, _ in STREAM_IDS])
+def test_the_stream_of_delete_stream(number: AmfValue, stream_id: int) -> None:
+    command = over_the_wire(Command("deleteStream", 0.0, None, (number,), 5))
+    assert read_client_command(command) == DeleteStream(0.0, stream_id)
+
+
+def test_delete_stream_without_an_argument() -> None:
+    assert read_client_command(Command("deleteStream", 0.0, None, (), 5)) == DeleteStream(0.0, 5)
+
+
+@pytest.mark.parametrize("name", ["", "Publish", "onStatus", "_result", "__class__", "получить", "x" * 1000])
+def test_unknown_commands(name: str) -> None:
+    assert read_client_command(Command(name, 3.0, {"a": 1.0}, ("b",), 1)) == UnknownCommand(3.0, name)
+
+
+def test_calls_that_look_alike_are_not_equal() -> None:
+    calls = {
+        kind(1.0, "key") for kind in (FCPublish, FCUnpublish, FCSubscribe, ReleaseStream, GetStreamLength)
+    }
+    assert len(calls) == 5
+
+
+# -- answers -----------------------------------------------------------------------------------------------------
+
+
+def test_result() -> None:
+    assert result(4.0, None, 1.0) == Command("_result", 4.0, None, (1.0,))
+    assert result(4.0) == Command("_result", 4.0)
+
+
+def test_error() -> None:
+    command = over_the_wire(error(4.0, StatusCode.CALL_FAILED, "no"))
+    assert (command.name, command.transaction_id, command.command_object) == ("_error", 4.0, None)
+    assert status_of(command) == ("error", "NetConnection.Call.Failed", "no")
+
+
+def test_on_status() -> None:
+    command = over_the_wire(on_status(1, "status", StatusCode.PUBLISH_START, "go", details="live/key"))
+    assert (command.name, command.transaction_id, command.stream_id) == ("onStatus", 0.0, 1)
+    assert status_of(command) == ("status", "NetStream.Publish.Start", "go")
+    assert command.arguments == (
+        {"level": "status", "code": "NetStream.Publish.Start", "description": "go", "details": "live/key"},
+    )
+
+
+STATUSES: list[tuple[tuple[AmfValue, ...], tuple[str, str, str]]] = [
+    ((), ("", "", "")),
+    ((None, 1.0, "text"), ("", "", "")),
+    (({},), ("", "", "")),
+    (({"code": "c"},), ("", "c", "")),
+    (({"level": 1.0, "code": None, "description": []},), ("", "", "")),
+    ((None, {"level": "error", "code": "c", "description": "d"}), ("error", "c", "d")),
+    ((EcmaArray({"level": "l"}), {"level": "ignored"}), ("l", "", "")),
+]
+
+
+@pytest.mark.parametrize(("arguments", "expected"), STATUSES)
+def test_status_of(arguments: tuple[AmfValue, ...], expected: tuple[str, str, str]) -> None:
+    assert status_of(Command("onStatus", 0.0, None, arguments)) == expected
+
+
+# -- anything ----------------------------------------------------------------------------------------------------
+
+#: Integers come from AMF3 only and have 29 bits there.
+PLAIN_VALUES: st.SearchStrategy[AmfValue] = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.floats(),
+    st.integers(-(2**28), 2**28 - 1),
+    st.text(max_size=5),
+    st.binary(max_size=5),
+    st.just(UNDEFINED),
+    st.builds(AmfDate, st.floats()),
+)
+VALUES: st.SearchStrategy[AmfValue] = st.recursive(
+    PLAIN_VALUES,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["streamName", "level", "code"]), inner, max_size=3),
+    ),
+    max_leaves=5,
+)
+NAMES = st.sampled_from([*(command.name for _, command in SENT), "pauseRaw", "other"])
+COMMANDS = st.builds(
+    Command, NAMES, st.floats(), VALUES, st.lists(VALUES, max_size=5).map(tuple), st.integers(0, 2**32 - 1)
+)
+
+
+@given(COMMANDS)
+def test_no_command_is_an_error(command: Command) -> None:
+    read = read_client_command(command)
+    assert isinstance(read, UnknownCommand) == (command.name == "other")
+    assert all(isinstance(text, str) for text in status_of(command))
+
+
+@given(COMMANDS)
+def test_what_was_read_can_be_written(command: Command) -> None:
+    read = read_client_command(command)
+    if not isinstance(read, UnknownCommand | Connect):
+        again = read_client_command(over_the_wire(read.to_command()))
+        # As text, because NaN is not even equal to itself.
+        assert repr(again) == repr(read)
