@@ -16,11 +16,19 @@ from rtmprelay.streams.frames import FrameRole, LiveFrame
 from rtmprelay.streams.limits import QueueLimits
 
 #: More decoder configuration in a row than this makes no sense, and looking past it would cost too much.
-_MOST_LEADING_STARTUP_FRAMES = 256
+_MOST_STARTUP_FRAMES_IN_A_ROW = 256
 
 
 def _is_video(frame: LiveFrame) -> bool:
     return frame.role is FrameRole.KEYFRAME or frame.role is FrameRole.INTER
+
+
+def _first_timed(frames: Iterable[LiveFrame]) -> LiveFrame | None:
+    """The first frame with a time of its own: metadata and decoder configuration may carry any timestamp."""
+    for frame in islice(frames, _MOST_STARTUP_FRAMES_IN_A_ROW):
+        if frame.role is not FrameRole.STARTUP:
+            return frame
+    return None
 
 
 class FrameQueue:
@@ -94,14 +102,9 @@ class FrameQueue:
         limits = self._limits
         if self._bytes > limits.max_bytes or len(self._frames) > limits.max_frames:
             return True
-        newest = self._frames[-1]
-        # Metadata and decoder configuration may carry any timestamp.
-        if newest.role is FrameRole.STARTUP:
-            return False
-        first = islice(self._frames, _MOST_LEADING_STARTUP_FRAMES)
-        oldest = next((frame for frame in first if frame.role is not FrameRole.STARTUP), None)
-        if oldest is None:
-            return True
+        oldest, newest = _first_timed(self._frames), _first_timed(reversed(self._frames))
+        if oldest is None or newest is None:
+            return len(self._frames) > _MOST_STARTUP_FRAMES_IN_A_ROW
         return milliseconds_between(oldest.frame.timestamp_ms, newest.frame.timestamp_ms) > limits.max_ms
 
     def _make_room(self) -> None:
