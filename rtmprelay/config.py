@@ -6,6 +6,7 @@ import re
 
 import attrs
 
+from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
 from rtmprelay.streams.limits import QueueLimits, StreamLimits
 from rtmprelay.wire.limits import (
@@ -36,6 +37,8 @@ class RelayConfig:
     listen: tuple[str, ...] = (DEFAULT_LISTEN,)
     #: The size of outgoing chunks.
     chunk_size: int = LARGEST_OUTGOING_CHUNK_SIZE
+    #: Other servers that get the streams.
+    destinations: tuple[DestinationSettings, ...] = ()
     connection_limits: ConnectionLimits = attrs.field(factory=ConnectionLimits)
     stream_limits: StreamLimits = attrs.field(factory=StreamLimits)
     queue_limits: QueueLimits = attrs.field(factory=QueueLimits)

@@ -9,15 +9,18 @@ from typing import TextIO, cast
 from twisted.logger import (
     FileLogObserver,
     FilteringLogObserver,
+    ILogFilterPredicate,
     ILogObserver,
     LogEvent,
     LogLevel,
     LogLevelFilterPredicate,
+    PredicateResult,
     formatEvent,
     formatEventAsClassicLogText,
 )
 from twisted.python.failure import Failure
 from twisted.python.reflect import safe_repr, safe_str
+from zope.interface import implementer
 
 #: What the options call the levels.
 LEVELS = {"debug": LogLevel.debug, "info": LogLevel.info, "warn": LogLevel.warn, "error": LogLevel.error}
@@ -73,6 +76,17 @@ def format_text(event: LogEvent) -> str | None:
     return text.translate(_SHOWN).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+@implementer(ILogFilterPredicate)
+class _SkipEchoes:
+    """Twisted's client service tells of each retry; our own events say more, and which destination it is."""
+
+    def __call__(self, event: LogEvent) -> object:
+        echo = str(event.get("log_namespace", "")).startswith("twisted.application._client_service")
+        return (
+            PredicateResult.no if echo and event.get("log_level") is LogLevel.info else PredicateResult.maybe
+        )
+
+
 def make_observer(out: TextIO, level: str, log_format: str) -> ILogObserver:
     """An observer that writes to a file or a terminal.
 
@@ -82,4 +96,4 @@ def make_observer(out: TextIO, level: str, log_format: str) -> ILogObserver:
     """
     formatter = format_json if log_format == "json" else format_text
     predicate = LogLevelFilterPredicate(LEVELS[level])
-    return FilteringLogObserver(FileLogObserver(out, formatter), [predicate])
+    return FilteringLogObserver(FileLogObserver(out, formatter), [_SkipEchoes(), predicate])

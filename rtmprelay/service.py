@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from twisted.application.service import MultiService, Service
-from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
+from twisted.internet.defer import CancelledError, Deferred, gatherResults, maybeDeferred
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.interfaces import (
     IAddress,
     IListeningPort,
     IProtocolFactory,
     IReactorTime,
+    IStreamClientEndpoint,
     IStreamServerEndpoint,
 )
 from twisted.logger import Logger
@@ -19,9 +20,14 @@ from twisted.python.failure import Failure
 from typing_extensions import override
 
 from rtmprelay.config import RelayConfig
+from rtmprelay.destinations.manager import DestinationManager
+from rtmprelay.destinations.outlet import EndpointMaker, Surroundings
+from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.event_bus import EventBus, LogSink
+from rtmprelay.protocols.publish_endpoint import RtmpPublishEndpoint, TlsTrust, transport_endpoint
 from rtmprelay.protocols.server import RtmpServerFactory, ServerSettings, describe_address
 from rtmprelay.streams.registry import StreamRegistry
+from rtmprelay.wire.url import RtmpUrl
 
 if TYPE_CHECKING:
     from twisted.internet.interfaces import IReactorCore
@@ -85,13 +91,14 @@ class Listener(Service):
 
 
 class RelayService(MultiService):
-    """An RTMP server: encoders publish, players watch.
+    """An RTMP server and relay: encoders publish, players watch, destinations get the streams.
 
     Make it a child of any service. Nothing in it is global, so that a process may have several.
 
     Attributes:
         registry: The live streams.
         events: What happens; add a sink to be told.
+        destinations: Other servers that get the streams; add, remove and steer them while live.
         factory: The protocol factory, if you want to listen in your own way.
     """
 
@@ -112,11 +119,20 @@ class RelayService(MultiService):
         ]
         for listener in self._listeners:
             listener.setServiceParent(self)
+        self.destinations = DestinationManager(
+            Surroundings(reactor, self.events, self.registry, _publish_endpoint_maker(reactor))
+        )
+        self.destinations.apply(self.config.destinations)
 
     @property
     def addresses(self) -> list[IAddress]:
         """Where the service listens, once it does; with port 0 this tells which one it got."""
         return [listener.address for listener in self._listeners if listener.address is not None]
+
+    @override
+    def startService(self) -> None:
+        super().startService()
+        self.destinations.start()
 
     @override
     def stopService(self) -> Deferred[None]:
@@ -125,7 +141,18 @@ class RelayService(MultiService):
 
     async def _stop(self, listeners_stopped: Deferred[object]) -> None:
         await listeners_stopped
-        await self.factory.shut_down()
+        # Both at once: a server that does not answer must not keep players waiting.
+        await gatherResults([self.destinations.stop(), self.factory.shut_down()])
+
+
+def _publish_endpoint_maker(reactor: IReactorTime) -> EndpointMaker:
+    """Makes the way to each destination's server, anew for each attempt."""
+
+    def make(url: RtmpUrl, settings: DestinationSettings) -> IStreamClientEndpoint:
+        trust = TlsTrust(settings.verify, settings.ca_file)
+        return RtmpPublishEndpoint(url, transport_endpoint(reactor, url, trust), reactor)
+
+    return make
 
 
 def _server_settings(config: RelayConfig) -> ServerSettings:

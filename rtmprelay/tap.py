@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import resource
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TextIO, cast
+from typing import Any, NoReturn, TextIO, cast
 
 from twisted.application.service import IServiceCollection
+from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.error import CannotListenError
-from twisted.logger import ILogObserver
+from twisted.internet.interfaces import IReactorFromThreads
+from twisted.internet.task import react
+from twisted.logger import ILogObserver, Logger
 from twisted.python.components import Componentized
 from twisted.python.logfile import LogFile
 from twisted.python.usage import Options as UsageOptions
@@ -19,6 +23,10 @@ from twisted.python.usage import UsageError
 from typing_extensions import override
 
 from rtmprelay import __version__, config, logs
+from rtmprelay.destinations.config_file import destination_from_url, read_relay_config
+from rtmprelay.destinations.manager import refuse_duplicates
+from rtmprelay.destinations.preflight import check_destinations
+from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
 from rtmprelay.service import RelayService
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
@@ -27,10 +35,12 @@ from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
 class Options(UsageOptions):
     """The options of `twistd rtmprelay`."""
 
-    synopsis = "[twistd options] rtmprelay [--listen ENDPOINT ...] [options]"
+    synopsis = "[twistd options] rtmprelay [--listen ENDPOINT ...] [--relay-to URL ...] [options]"
 
     longdesc = (
-        "An RTMP server. Encoders publish to rtmp://HOST/APP/NAME, players play from there. ENDPOINT is a Twisted"
+        "An RTMP server and relay. Encoders publish to rtmp://HOST/APP/NAME, players play from there, and every"
+        " destination gets the stream too. URL is rtmp[s]://HOST/APP/KEY, or rtmp[s]://HOST/APP to publish there"
+        " under the stream's own name. ENDPOINT is a Twisted"
         " endpoint description (tcp:1935, ssl:443:privateKey=KEY:certKey=CERT, unix:PATH, systemd:domain=INET:index=0,"
         " haproxy:tcp:1935) or short: 1935, :1935, HOST:1935. The log options hold for twistd; twist has its own."
     )
@@ -42,17 +52,31 @@ class Options(UsageOptions):
             LARGEST_OUTGOING_CHUNK_SIZE,
             "Size of outgoing chunks in bytes, 128 to 65536.",
         ],
+        ["relay-config", None, None, "A JSON file with destinations; SIGHUP reads it again."],
         ["log-level", None, "info", "The least that is logged: debug, info, warn or error."],
         ["log-format", None, "text", "How it is logged: text or json."],
+    ]
+
+    optFlags = [
+        [
+            "check-destinations",
+            None,
+            "Try all destinations out, say how far each was reached, and exit: 0 if all are fine.",
+        ]
     ]
 
     def __init__(self) -> None:
         super().__init__()
         self["listen"] = []
+        self["relay-to"] = []
 
     def opt_listen(self, endpoint: str) -> None:
         """Where to listen; may be given several times. Default: tcp:1935"""
         self["listen"].append(endpoint)
+
+    def opt_relay_to(self, url: str) -> None:
+        """A destination for all streams; may be given several times."""
+        self["relay-to"].append(url)
 
     def opt_version(self) -> None:
         """Show the version and exit."""
@@ -76,7 +100,32 @@ class Options(UsageOptions):
         chunk_size = self._checked("chunk-size", str(self["chunk-size"]), config.chunk_size)
         self._one_of("log-level", logs.LEVELS)
         self._one_of("log-format", logs.FORMATS)
-        self["config"] = config.RelayConfig(listen=tuple(listen), chunk_size=chunk_size)
+        try:
+            destinations = self.destinations()
+        except ConfigError as error:
+            raise UsageError(str(error)) from error
+        if self["check-destinations"] and not destinations:
+            raise UsageError("--check-destinations: there are none; give --relay-to or --relay-config")
+        self["config"] = config.RelayConfig(
+            listen=tuple(listen), chunk_size=chunk_size, destinations=tuple(destinations)
+        )
+
+    def destinations(self) -> list[DestinationSettings]:
+        """The destinations of the file, read anew, and of the command line. No message has a key in it."""
+        destinations: list[DestinationSettings] = []
+        if self["relay-config"]:
+            try:
+                destinations += read_relay_config(self["relay-config"])
+            except ConfigError as error:
+                raise ConfigError(f"--relay-config: {error}") from None
+        for number, url in enumerate(self["relay-to"], 1):
+            try:
+                taken = {destination.name for destination in destinations}
+                destinations.append(destination_from_url(url, taken))
+                refuse_duplicates(destinations)
+            except ConfigError as error:
+                raise ConfigError(f"--relay-to (number {number}): {error}") from None
+        return destinations
 
     @staticmethod
     def _checked(option: str, text: str, read: Callable[[str], Any]) -> Any:
@@ -107,9 +156,13 @@ def _listen_description(text: str) -> str:
 class _LoggingRelayService(RelayService):
     """A relay service that sets twistd's log up; one that is embedded leaves its host's log alone."""
 
+    _log = Logger()
+
     #: None if twistd was told to log in another way.
     observer: ILogObserver | None = None
     in_foreground = True
+    #: Reads the destinations anew.
+    reread: Callable[[], list[DestinationSettings]] | None = None
 
     @override
     def setServiceParent(self, parent: IServiceCollection) -> None:
@@ -126,6 +179,46 @@ class _LoggingRelayService(RelayService):
             if not self.in_foreground:
                 raise
             raise SystemExit(f"rtmprelay: {error}") from error
+
+    @override
+    def startService(self) -> None:
+        super().startService()
+        if self.reread is not None:
+            from twisted.internet import reactor
+
+            signal.signal(
+                signal.SIGHUP,
+                lambda *_: IReactorFromThreads(reactor).callFromThread(self.reload_destinations),
+            )
+
+    def reload_destinations(self) -> None:
+        """Apply what has changed in the configuration file; a bad file changes nothing."""
+        if self.reread is None:
+            return
+        try:
+            changes = self.destinations.apply(self.reread())
+        except ConfigError as error:
+            self._log.error("The destinations stay as they are: {reason}", reason=str(error))
+        else:
+            self._log.info(
+                "Destinations reloaded: added {added}, removed {removed}, changed {changed}",
+                added=list(changes.added),
+                removed=list(changes.removed),
+                changed=list(changes.changed),
+            )
+
+
+def _check_destinations(destinations: tuple[DestinationSettings, ...]) -> NoReturn:
+    """Try all destinations out, print the report, and exit."""
+
+    async def check(reactor: object) -> None:
+        reports = await check_destinations(reactor, destinations)
+        for report in reports:
+            sys.stdout.write("\n".join(report.lines()) + "\n")
+        if not all(report.fine for report in reports):
+            raise SystemExit(1)
+
+    react(lambda reactor: Deferred.fromCoroutine(check(reactor)))
 
 
 def _log_file(options: Options) -> TextIO:
@@ -159,9 +252,13 @@ def _raise_file_limit() -> None:
 
 def makeService(options: Options) -> RelayService:
     """The service that `twistd rtmprelay` runs."""
+    if options["check-destinations"]:
+        _check_destinations(options["config"].destinations)
     _raise_file_limit()
     service = _LoggingRelayService(options["config"])
     service.in_foreground = _in_foreground(options)
+    if options["relay-config"]:
+        service.reread = options.destinations
     if not _of_twistd(options, "syslog") and not _of_twistd(options, "logger"):
         service.observer = logs.make_observer(_log_file(options), options["log-level"], options["log-format"])
     return service

@@ -16,8 +16,18 @@ from typing import TypeVar
 
 import attrs
 from twisted.internet.address import IPv4Address
-from twisted.internet.error import ConnectionDone, ConnectionLost
-from twisted.internet.interfaces import IAddress, IConsumer, IProducer, IPushProducer, ITransport
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.error import ConnectionDone, ConnectionLost, ConnectionRefusedError
+from twisted.internet.interfaces import (
+    IAddress,
+    IConsumer,
+    IProducer,
+    IProtocol,
+    IProtocolFactory,
+    IPushProducer,
+    IStreamClientEndpoint,
+    ITransport,
+)
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -199,20 +209,79 @@ class MemoryClient:
         return bool(upstream or downstream)
 
 
+class _MemoryLink:
+    """A connection in memory between a server and a client protocol, such as a destination's."""
+
+    def __init__(self, connection: RawConnection, client: IProtocol, address: IAddress) -> None:
+        self._connection = connection
+        self._client = client
+        self.client_transport = MemoryTransport(address)
+        self._client_lost = False
+
+    def pump(self) -> bool:
+        """Move what waits, once in each direction; whether anything moved."""
+        upstream = b"" if self._client_lost else self.client_transport.take()
+        if upstream and not self._connection.lost:
+            self._connection.protocol.dataReceived(upstream)
+        downstream = b"" if self._connection.lost else self._connection.transport.take()
+        if downstream and not self._client_lost:
+            self._client.dataReceived(downstream)
+        return bool(upstream or downstream) or self._close()
+
+    def _close(self) -> bool:
+        """One end has closed: tell both."""
+        ended = self.client_transport.closed or self._connection.transport.closed or self._connection.lost
+        if not ended or self._client_lost:
+            return False
+        self._client_lost = True
+        self._connection.lose()
+        self._client.connectionLost(Failure(ConnectionDone()))
+        return True
+
+
+@implementer(IStreamClientEndpoint)
+class MemoryEndpoint:
+    """An endpoint that leads to a server in memory. Set `failure` to be a network that does not work."""
+
+    def __init__(self, server: MemoryServer) -> None:
+        self._server = server
+        self.failure: Exception | None = None
+        #: How often somebody wanted to connect.
+        self.attempts = 0
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:  # noqa: N803
+        """Connect at once, or fail at once."""
+        self.attempts += 1
+        address = IPv4Address("TCP", "192.0.2.254", 1935)
+        connection = None if self.failure is not None else self._server.open("192.0.2.2")
+        if connection is None:
+            return fail(self.failure or ConnectionRefusedError())
+        client = protocolFactory.buildProtocol(address)
+        assert client is not None, "the factory does not want the connection"
+        link = _MemoryLink(connection, client, address)
+        self._server.links.append(link)
+        client.makeConnection(link.client_transport)
+        return succeed(client)
+
+
 @implementer(IEventSink)
 class MemoryServer:
     """A server in memory, with a clock of its own and a list of all events."""
 
     def __init__(
-        self, settings: ServerSettings | None = None, stream_limits: StreamLimits | None = None
+        self,
+        settings: ServerSettings | None = None,
+        stream_limits: StreamLimits | None = None,
+        clock: Clock | None = None,
     ) -> None:
-        self.clock = Clock()
+        self.clock = clock or Clock()
         self.registry = StreamRegistry(stream_limits)
         self.events: list[Event] = []
         bus = EventBus()
         bus.add_sink(self)
         self.factory = RtmpServerFactory(self.clock, self.registry, bus, settings)
         self._clients: list[MemoryClient] = []
+        self.links: list[_MemoryLink] = []
 
     def event_happened(self, time: float, event: Event) -> None:
         """Keep the event."""
@@ -259,3 +328,5 @@ class MemoryServer:
             moved = False
             for client in self._clients:
                 moved = client.pump() or moved
+            for link in self.links:
+                moved = link.pump() or moved

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -57,6 +58,34 @@ class Surroundings:
     registry: StreamRegistry
     endpoint_for: EndpointMaker
     new_policy: Callable[[int], RetryPolicy] = RetryPolicy
+
+
+@attrs.define(eq=False)
+class _Missed:
+    """What came while there was no connection: lost, unless the stream still has it when there is one."""
+
+    messages: int = 0
+    size: int = 0
+    messages_since_keyframe: int = 0
+    size_since_keyframe: int = 0
+
+    def add(self, batch: FrameBatch) -> None:
+        """Frames came, and there was nowhere to send them."""
+        for frame in batch.frames:
+            if frame.role is FrameRole.STARTUP:
+                # The stream keeps it.
+                continue
+            if frame.role is FrameRole.KEYFRAME:
+                self.messages_since_keyframe = self.size_since_keyframe = 0
+            self.messages += 1
+            self.size += frame.size
+            self.messages_since_keyframe += 1
+            self.size_since_keyframe += frame.size
+
+    def made_good(self) -> None:
+        """Everything since the last keyframe is sent after all."""
+        self.messages -= self.messages_since_keyframe
+        self.size -= self.size_since_keyframe
 
 
 class _Link(Protocol):
@@ -125,7 +154,9 @@ class Outlet(Consumer):
         self._digest = hashlib.blake2b(digest_size=16)
         self._comparing_headers = False
         self._holding: IDelayedCall | None = None
+        self._ending = False
         self._ended: Deferred[None] | None = None
+        self._missed = _Missed()
         self._reported_drops: dict[DropReason, int] = {}
         self._reported = (0, 0, 0)
         self._looks = 0
@@ -160,6 +191,7 @@ class Outlet(Consumer):
     def end(self, reason: str) -> Deferred[None]:
         """End for good: say goodbye to the server; fires when the connection has gone."""
         if self._ended is None:
+            self._ending = True
             self._ended = Deferred.fromCoroutine(self._end(reason))
         return self._ended
 
@@ -170,7 +202,8 @@ class Outlet(Consumer):
         self._surroundings.registry.leave(self.stream, self)
         await self._service.stopService()
         self.close()
-        self._report_drops(final=True)
+        self._settle_missed()
+        self._report_drops()
         account = self.account
         self._tell(
             events.DestinationClosed,
@@ -189,7 +222,7 @@ class Outlet(Consumer):
 
     async def _restart(self) -> None:
         await self._service.stopService()
-        if self._ended is None:
+        if not self._ending:
             self._service.startService()
 
     def _restart_failed(self, failure: Failure) -> None:
@@ -244,12 +277,22 @@ class Outlet(Consumer):
         self._connect_time = self._clock.seconds()
         self._connections += 1
         self._tell(events.DestinationConnected, address=str(self.address))
-        self._report_drops(final=True)
         session = link.session
         link.consumer = self
         self.attach(link.write_media, shared_encoder(session.channel.chunk_size, session.stream_id, True))
-        startup, wait_for_keyframe = self.stream.startup()
-        self.begin(*self._not_sent_before(startup, wait_for_keyframe))
+        startup, wait_for_keyframe = self._not_sent_before(*self.stream.startup())
+        if any(frame.role is FrameRole.KEYFRAME for frame in startup):
+            self._missed.made_good()
+        self._settle_missed()
+        self.begin(startup, wait_for_keyframe)
+
+    def _settle_missed(self) -> None:
+        """What was missed is lost for good now."""
+        missed, self._missed = self._missed, _Missed()
+        self.account.messages_in += missed.messages
+        if missed.messages:
+            self.account.dropped(DropReason.NOT_CONNECTED, missed.size, missed.messages)
+            self._report_drops()
 
     def _not_sent_before(self, startup: list[LiveFrame], wait: bool) -> tuple[list[LiveFrame], bool]:
         """Time must not run backwards over a reconnection: if the cached pictures were sent, wait for new ones."""
@@ -261,10 +304,11 @@ class Outlet(Consumer):
 
     def unlinked(self, reason: Failure) -> None:
         """The connection has gone."""
-        self._failure = classify(reason)
         self._link = None
         self._connect_time = None
         self.detach()
+        if not self._ending:
+            self._failure = classify(reason)
         if self._holding is not None:
             # Nothing is there to be sent; the next source begins anew.
             self.end("the server was lost while the publisher was away")
@@ -281,7 +325,10 @@ class Outlet(Consumer):
     def frames_arrived(self, batch: FrameBatch) -> None:
         if self._comparing_headers:
             self._compare_headers(batch)
-        super().frames_arrived(batch)
+        if self._link is None:
+            self._missed.add(batch)
+        else:
+            super().frames_arrived(batch)
 
     @override
     def frames_sent(self, frames: Sequence[LiveFrame]) -> None:
@@ -334,16 +381,16 @@ class Outlet(Consumer):
     # -- reports ---------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        self._report_drops(final=False)
+        self._report_drops()
         self._looks += 1
         if self._looks % _LOOKS_PER_REPORT == 0:
             self._report_throughput(_LOOK_EVERY * _LOOKS_PER_REPORT)
 
-    def _report_drops(self, final: bool) -> None:
-        """Tell what was dropped since the last time; what an absent server misses, only when it is back."""
+    def _report_drops(self) -> None:
+        """Tell what was dropped since the last time."""
         for reason, count in self.account.dropped_by_reason.items():
             new = count - self._reported_drops.get(reason, 0)
-            if new and (final or reason is not DropReason.NOT_CONNECTED):
+            if new:
                 self._reported_drops[reason] = count
                 self._tell(events.DestinationDropped, reason=reason.value, count=new)
 
@@ -366,6 +413,10 @@ class Outlet(Consumer):
         """How it is now."""
         account = self.account
         failure = self._failure
+        missed = self._missed.messages
+        reasons = Counter(account.reasons())
+        if missed:
+            reasons[DropReason.NOT_CONNECTED.value] += missed
         return OutletStatus(
             stream=self.stream.key,
             state=self._state,
@@ -375,11 +426,11 @@ class Outlet(Consumer):
             next_attempt_time=self._next_attempt,
             given_up=self._given_up,
             lingering=self._holding is not None,
-            messages_in=account.messages_in,
+            messages_in=account.messages_in + missed,
             messages_sent=account.messages_sent,
-            messages_dropped=account.messages_dropped,
+            messages_dropped=account.messages_dropped + missed,
             messages_queued=self.messages_queued,
-            dropped_by_reason=account.reasons(),
+            dropped_by_reason=dict(reasons),
             bytes_sent=account.bytes_sent,
             last_sent_time=self._last_sent_time,
             connect_time=self._connect_time,

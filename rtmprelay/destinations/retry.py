@@ -12,7 +12,7 @@ FIRST_DELAY = 1.0
 FIRST_DELAY_WHEN_REFUSED = 10.0
 LONGEST_DELAY = 60.0
 FACTOR = 2.0
-#: Up to so much of a delay is added or taken away, so that many relays do not knock at the same moment.
+#: Up to so much of a delay is added (taken away from the longest), so that relays do not knock all at once.
 JITTER = 0.2
 #: A connection that lasted this long was good: the next failure is a first one again.
 GOOD_AFTER = 30.0
@@ -60,8 +60,9 @@ class RetryPolicy:
         first = FIRST_DELAY_WHEN_REFUSED if kind is FailureClass.REFUSED else FIRST_DELAY
         # Past this exponent every delay is the longest; it keeps the power small in a year of failures.
         exponent = min(self.failures - 1, 16)
-        delay = min(LONGEST_DELAY, first * FACTOR**exponent)
-        return min(LONGEST_DELAY, delay * (1 + JITTER * (2 * self._jitter() - 1)))
+        delay = first * FACTOR**exponent
+        share = JITTER * self._jitter()
+        return delay * (1 + share) if delay * (1 + JITTER) <= LONGEST_DELAY else LONGEST_DELAY * (1 - share)
 
     def reset(self) -> None:
         """Forget all failures: the operator wants it tried again."""

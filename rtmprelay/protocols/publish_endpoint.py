@@ -116,14 +116,14 @@ class RtmpPublishEndpoint:
 
     def __init__(
         self,
-        reactor: Any,
         url: RtmpUrl,
-        trust: TlsTrust | None = None,
+        transport: IStreamClientEndpoint,
+        clock: IReactorTime,
         settings: ClientSettings | None = None,
     ) -> None:
-        self._reactor = reactor
         self._url = url
-        self._trust = trust
+        self._transport = transport
+        self._clock = clock
         self._settings = settings or ClientSettings()
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:  # noqa: N803
@@ -131,13 +131,13 @@ class RtmpPublishEndpoint:
         return Deferred.fromCoroutine(self._connect(protocolFactory))
 
     async def _connect(self, factory: IProtocolFactory) -> IProtocol:
-        endpoint = transport_endpoint(self._reactor, self._url, self._trust)
-        clock = IReactorTime(self._reactor)
-        publisher = await negotiate(RtmpPublisherProtocol, self._url, endpoint, clock, self._settings)
+        publisher = await negotiate(
+            RtmpPublisherProtocol, self._url, self._transport, self._clock, self._settings
+        )
         upper = factory.buildProtocol(None)  # type: ignore[arg-type]
         if upper is None:
             publisher.end()
             raise ConnectionAbortedError("nobody wants the connection")
         upper.makeConnection(publisher)  # type: ignore[arg-type]
-        publisher.when_lost.addCallback(upper.connectionLost)
+        publisher.when_lost.addCallback(lambda _: upper.connectionLost(publisher.loss))
         return upper

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.error import TimeoutError as TwistedTimeoutError
-from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IAddress, IDelayedCall, IHandshakeListener, IReactorTime
 from twisted.internet.protocol import Factory
 from twisted.python.failure import Failure
 from typing_extensions import override
+from zope.interface import implementer
 
 from rtmprelay.errors import DestinationRefusedError
 from rtmprelay.media import MediaFrame
@@ -49,16 +50,17 @@ class ClientSettings:
     limits: ConnectionLimits = attrs.field(
         factory=lambda: ConnectionLimits(stall_timeout=SERVER_STALL_TIMEOUT)
     )
-    #: Told of each step that was made: "handshake", "connect", "publish" or "play".
+    #: Told of each step that was made: "tcp", "tls", "handshake", "connect", "publish" or "play".
     progress: Callable[[str], None] = lambda step: None
 
 
+@implementer(IHandshakeListener)
 class RtmpClientProtocol(RtmpConnection):
     """A connection to a server: shakes hands, connects, and asks to publish or to play.
 
     Attributes:
         when_accepted: Fires with this protocol when the server has agreed; fails if it has not.
-        when_lost: Fires with the reason when the connection has ended after that.
+        when_lost: Fires when the connection has ended after that; `loss` is the reason.
     """
 
     #: What is asked for, and the answer that grants it.
@@ -72,7 +74,7 @@ class RtmpClientProtocol(RtmpConnection):
         super().__init__(self.session, clock, settings.limits, url.place)
         self.url = url
         self.when_accepted: Deferred[RtmpClientProtocol] = Deferred(lambda _: self.close_now("cancelled"))
-        self.when_lost: Deferred[Failure] = Deferred()
+        self.when_lost: Deferred[None] = Deferred()
         self._settings = settings
         self._accepted = False
         self._refusal: Exception | None = None
@@ -82,8 +84,13 @@ class RtmpClientProtocol(RtmpConnection):
 
     @override
     def opened(self) -> None:
+        self._settings.progress("tcp")
         timeout = self._settings.negotiation_timeout
         self._deadline = self._clock.callLater(timeout, self._timed_out, timeout)
+
+    def handshakeCompleted(self) -> None:  # noqa: N802
+        """TLS is there, if it was wanted."""
+        self._settings.progress("tls")
 
     def _timed_out(self, timeout: float) -> None:
         self._refuse(TwistedTimeoutError(f"no answer within {timeout:g} s"))
@@ -127,11 +134,12 @@ class RtmpClientProtocol(RtmpConnection):
     @override
     def closed(self, reason: str) -> None:
         self._cancel_deadline()
-        failure = Failure(self._refusal) if self._refusal is not None else self.loss
+        if self._refusal is not None:
+            self.loss = Failure(self._refusal)
         if self._accepted:
-            self.when_lost.callback(failure)
+            self.when_lost.callback(None)
         elif not self.when_accepted.called:
-            self.when_accepted.errback(failure)
+            self.when_accepted.errback(self.loss)
 
     def _cancel_deadline(self) -> None:
         if self._deadline is not None and self._deadline.active():

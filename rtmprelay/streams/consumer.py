@@ -35,7 +35,7 @@ class Consumer:
     ) -> None:
         self.account = DeliveryAccount()
         self._queue = FrameQueue(limits or QueueLimits(), self.account)
-        self._transport_full = False
+        self._transport_full = True
         self._held = False
         self._unwanted: set[MediaKind] = set()
         # Why nothing can be delivered at all, if so.

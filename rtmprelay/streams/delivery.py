@@ -29,11 +29,11 @@ class DeliveryAccount:
     bytes_dropped: int = 0
     dropped_by_reason: dict[DropReason, int] = attrs.field(factory=dict)
 
-    def dropped(self, reason: DropReason, size: int) -> None:
-        """One message will not be delivered."""
-        self.messages_dropped += 1
+    def dropped(self, reason: DropReason, size: int, count: int = 1) -> None:
+        """One or more messages, of this size together, will not be delivered."""
+        self.messages_dropped += count
         self.bytes_dropped += size
-        self.dropped_by_reason[reason] = self.dropped_by_reason.get(reason, 0) + 1
+        self.dropped_by_reason[reason] = self.dropped_by_reason.get(reason, 0) + count
 
     def reasons(self) -> dict[str, int]:
         """The dropped messages by reason, for people and machines."""

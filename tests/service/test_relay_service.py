@@ -342,6 +342,7 @@ async def test_publish_and_play_over_tls(
     await service.stopService()
     await until(lambda: encoder.lost is not None, "the end")
     assert encoder.codes[-1] == "NetStream.Unpublish.Success"
+    assert encoder.lost == "Connection was closed cleanly.", "it was cut off instead of closed"
 
 
 @real_reactor_test

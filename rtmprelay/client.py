@@ -1,0 +1,38 @@
+"""RTMP clients for programs: publish to a server, or play from one, as Deferreds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from rtmprelay.protocols.publish_endpoint import TlsTrust, negotiate, transport_endpoint
+from rtmprelay.protocols.publisher import ClientSettings, RtmpPlayClientProtocol, RtmpPublisherProtocol
+from rtmprelay.wire.url import RtmpUrl
+
+
+def publish(reactor: Any, url: str, trust: TlsTrust | None = None) -> Deferred[RtmpPublisherProtocol]:
+    """Publish to `rtmp[s]://host/app/key`.
+
+    Fires when the server has accepted the publish, and fails if it has not. Then `send` frames; `end` says goodbye;
+    `when_lost` fires when the connection has gone. Cancelling the Deferred gives the attempt up.
+    """
+    parsed = RtmpUrl.parse(url)
+    endpoint = transport_endpoint(reactor, parsed, trust)
+    clock = IReactorTime(reactor)
+    return Deferred.fromCoroutine(negotiate(RtmpPublisherProtocol, parsed, endpoint, clock, ClientSettings()))
+
+
+def play(reactor: Any, url: str, trust: TlsTrust | None = None) -> Deferred[RtmpPlayClientProtocol]:
+    """Play `rtmp[s]://host/app/name`.
+
+    Fires when the server has accepted the play, and fails if it has not. `deliver_to` says who gets the frames;
+    `end` says goodbye; `when_lost` fires when the connection or the stream has ended.
+    """
+    parsed = RtmpUrl.parse(url)
+    endpoint = transport_endpoint(reactor, parsed, trust)
+    clock = IReactorTime(reactor)
+    return Deferred.fromCoroutine(
+        negotiate(RtmpPlayClientProtocol, parsed, endpoint, clock, ClientSettings())
+    )
