@@ -18,7 +18,6 @@ from twisted.internet.interfaces import (
     IStreamClientEndpoint,
 )
 from twisted.internet.protocol import Factory, Protocol, connectionDone
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from typing_extensions import override
@@ -26,6 +25,8 @@ from zope.interface import implementer
 
 from rtmprelay import events
 from rtmprelay.destinations.failures import DestinationFailure, FailureClass, classify
+from rtmprelay.destinations.missed import Missed
+from rtmprelay.destinations.reports import DeliveryReporter
 from rtmprelay.destinations.retry import LONGEST_DELAY, RetryPolicy
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationState, OutletStatus
@@ -44,10 +45,6 @@ from rtmprelay.wire.url import RtmpUrl
 #: Makes the way to a server; tests have one without a network.
 EndpointMaker = Callable[[RtmpUrl, DestinationSettings], IStreamClientEndpoint]
 
-#: Seconds between two looks at what was dropped, and how many of them make a report on the throughput.
-_LOOK_EVERY = 5.0
-_LOOKS_PER_REPORT = 6
-
 
 @attrs.frozen
 class Surroundings:
@@ -58,34 +55,6 @@ class Surroundings:
     registry: StreamRegistry
     endpoint_for: EndpointMaker
     new_policy: Callable[[int], RetryPolicy] = RetryPolicy
-
-
-@attrs.define(eq=False)
-class _Missed:
-    """What came while there was no connection: lost, unless the stream still has it when there is one."""
-
-    messages: int = 0
-    size: int = 0
-    messages_since_keyframe: int = 0
-    size_since_keyframe: int = 0
-
-    def add(self, batch: FrameBatch) -> None:
-        """Frames came, and there was nowhere to send them."""
-        for frame in batch.frames:
-            if frame.role is FrameRole.STARTUP:
-                # The stream keeps it.
-                continue
-            if frame.role is FrameRole.KEYFRAME:
-                self.messages_since_keyframe = self.size_since_keyframe = 0
-            self.messages += 1
-            self.size += frame.size
-            self.messages_since_keyframe += 1
-            self.size_since_keyframe += frame.size
-
-    def made_good(self) -> None:
-        """Everything since the last keyframe is sent after all."""
-        self.messages -= self.messages_since_keyframe
-        self.size -= self.size_since_keyframe
 
 
 class _Link(Protocol):
@@ -156,12 +125,8 @@ class Outlet(Consumer):
         self._holding: IDelayedCall | None = None
         self._ending = False
         self._ended: Deferred[None] | None = None
-        self._missed = _Missed()
-        self._reported_drops: dict[DropReason, int] = {}
-        self._reported = (0, 0, 0)
-        self._looks = 0
-        self._looking = LoopingCall(self._look)
-        self._looking.clock = self._clock
+        self._missed = Missed()
+        self._reporter = DeliveryReporter(self, self._tell, self._clock)
         self._service = ClientService(
             _CurrentAddress(self), Factory.forProtocol(lambda: _Link(self)), self._delay, self._clock
         )
@@ -184,7 +149,7 @@ class Outlet(Consumer):
 
     def start(self) -> None:
         """Begin: subscribe, and connect."""
-        self._looking.start(_LOOK_EVERY, now=False)
+        self._reporter.start()
         self.stream.subscribe(self)
         self._service.startService()
 
@@ -197,13 +162,12 @@ class Outlet(Consumer):
 
     async def _end(self, reason: str) -> None:
         self._stop_holding()
-        if self._looking.running:
-            self._looking.stop()
+        self._reporter.stop()
         self._surroundings.registry.leave(self.stream, self)
         await self._service.stopService()
         self.close()
         self._settle_missed()
-        self._report_drops()
+        self._reporter.report_drops()
         account = self.account
         self._tell(
             events.DestinationClosed,
@@ -288,11 +252,11 @@ class Outlet(Consumer):
 
     def _settle_missed(self) -> None:
         """What was missed is lost for good now."""
-        missed, self._missed = self._missed, _Missed()
+        missed, self._missed = self._missed, Missed()
         self.account.messages_in += missed.messages
         if missed.messages:
             self.account.dropped(DropReason.NOT_CONNECTED, missed.size, missed.messages)
-            self._report_drops()
+            self._reporter.report_drops()
 
     def _not_sent_before(self, startup: list[LiveFrame], wait: bool) -> tuple[list[LiveFrame], bool]:
         """Time must not run backwards over a reconnection: if the cached pictures were sent, wait for new ones."""
@@ -378,36 +342,7 @@ class Outlet(Consumer):
                     self.reconnect()
                     return
 
-    # -- reports ---------------------------------------------------------------------------------------------
-
-    def _look(self) -> None:
-        self._report_drops()
-        self._looks += 1
-        if self._looks % _LOOKS_PER_REPORT == 0:
-            self._report_throughput(_LOOK_EVERY * _LOOKS_PER_REPORT)
-
-    def _report_drops(self) -> None:
-        """Tell what was dropped since the last time."""
-        for reason, count in self.account.dropped_by_reason.items():
-            new = count - self._reported_drops.get(reason, 0)
-            if new:
-                self._reported_drops[reason] = count
-                self._tell(events.DestinationDropped, reason=reason.value, count=new)
-
-    def _report_throughput(self, seconds: float) -> None:
-        account = self.account
-        total = account.messages_sent, account.bytes_sent, account.messages_dropped
-        messages, size, dropped = (now - before for now, before in zip(total, self._reported, strict=True))
-        self._reported = total
-        self._tell(
-            events.DestinationStatistics,
-            seconds=seconds,
-            kbps=size / 125 / seconds,
-            messages=messages,
-            bytes=size,
-            dropped=dropped,
-            queued=self.messages_queued,
-        )
+    # -- status ----------------------------------------------------------------------------------------------
 
     def status(self) -> OutletStatus:
         """How it is now."""
