@@ -326,3 +326,5 @@ class DestinationClosed(Event):
     messages: int
     bytes: int
     dropped: int
+    #: Of all audio and video that was delivered, in order: equal at two hops if they delivered the same.
+    digest: str

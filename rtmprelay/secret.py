@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
+
+_MASK_KEY = os.urandom(16)
 
 
 class Secret:
     """Holds a secret whose `str` and `repr` are a mask, so that no log, traceback or answer shows it by accident.
 
-    The mask ends in a short hash: two places that show the same mask mean the same secret.
+    The mask ends in a short hash: two places that show the same mask mean the same secret. The hash is keyed anew
+    in each process, so that nobody can try keys out against a log.
     """
 
     __slots__ = ("_value",)
@@ -35,7 +39,7 @@ class Secret:
     def __repr__(self) -> str:
         if not self._value:
             return "<no secret>"
-        return f"<secret {hashlib.sha256(self._bytes()).hexdigest()[:6]}>"
+        return f"<secret {hashlib.blake2b(self._bytes(), key=_MASK_KEY, digest_size=3).hexdigest()}>"
 
     __str__ = __repr__
 

@@ -36,23 +36,27 @@ ON_TWISTED: dict[str, set[str]] = {
     "event_bus": BELOW_TWISTED | NEWS,
     "logs": {"errors", "secret"},
     "streams": (BELOW_TWISTED - {"session"}) | NEWS,
-    "config": BELOW_TWISTED | {"streams"},
     "protocols": BELOW_TWISTED | NEWS | {"streams"},
+    "client": BELOW_TWISTED | {"protocols"},
     "testing": BELOW_TWISTED | NEWS | {"streams", "protocols"},
-    "service": BELOW_TWISTED | NEWS | {"streams", "protocols", "config", "logs"},
-    "tap": BELOW_TWISTED | NEWS | {"streams", "protocols", "config", "logs", "service"},
 }
-#: Siblings that come later: each sees what is below it, and not the others.
-SIBLINGS = ("destinations", "recording", "web")
+#: Siblings: each sees what is below it, and not the others.
+SIBLINGS = {"destinations", "recording", "web"}
+BELOW_SIBLINGS = BELOW_TWISTED | NEWS | {"streams", "protocols"}
+#: Where everything meets.
+JOINING: dict[str, set[str]] = {
+    "config": BELOW_SIBLINGS | SIBLINGS,
+    "service": BELOW_SIBLINGS | SIBLINGS | {"config", "logs"},
+    "tap": BELOW_SIBLINGS | SIBLINGS | {"config", "logs", "service"},
+}
 LAYERS = {
     **SANS_IO,
     **ON_TWISTED,
-    **{sibling: BELOW_TWISTED | NEWS | {"streams", "protocols", "config"} for sibling in SIBLINGS},
+    **dict.fromkeys(SIBLINGS, BELOW_SIBLINGS),
+    **JOINING,
     # Spark's workers import it, where there is no Twisted.
     "spark_analytics": {"", "errors", "media", "amf_values", "amf3", "amf0", "flv"},
 }
-for joining in ("service", "tap"):
-    LAYERS[joining] = LAYERS[joining] | set(SIBLINGS)
 WITHOUT_TWISTED = {*SANS_IO, "spark_analytics"}
 WITHOUT_TWISTED_MODULES = [
     "rtmprelay",

@@ -175,6 +175,7 @@ class Outlet(Consumer):
             messages=account.messages_sent,
             bytes=account.bytes_sent,
             dropped=account.messages_dropped,
+            digest=self._digest.hexdigest(),
         )
         self._tell_ended(self)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 import attrs
@@ -15,7 +15,7 @@ from rtmprelay.media import TIMESTAMP_MODULUS, MediaFrame, MediaKind
 MAX_PAYLOAD_SIZE = 0xFFFFFF
 
 TAG_HEADER_SIZE = 11
-_TRAILER_SIZE = 4
+TRAILER_SIZE = 4
 
 #: A file header is 9 bytes; the format lets it grow, but no writer is known that does.
 _MAX_FILE_HEADER_SIZE = 1024
@@ -51,7 +51,7 @@ class FlvTag:
     @property
     def end(self) -> int:
         """The offset of the next tag."""
-        return self.offset + TAG_HEADER_SIZE + len(self.payload) + _TRAILER_SIZE
+        return self.offset + tag_size(self.payload)
 
     def to_frame(self) -> MediaFrame | None:
         """The media message in this tag, if it is one."""
@@ -67,13 +67,34 @@ def file_header(has_audio: bool = True, has_video: bool = True) -> bytes:
 
 def encode_tag(frame: MediaFrame) -> bytes:
     """The frame as a tag, its size behind it."""
-    payload = frame.payload
-    size = len(payload)
-    if size > MAX_PAYLOAD_SIZE:
-        raise LocalProtocolError(f"An FLV tag holds at most {MAX_PAYLOAD_SIZE} bytes; this frame has {size}.")
-    timestamp = frame.timestamp_ms % TIMESTAMP_MODULUS
-    header = _TAG_HEADER.pack(frame.kind << 24 | size, (timestamp & 0xFFFFFF) << 8 | timestamp >> 24)
-    return b"".join((header, payload, _TRAILER.pack(TAG_HEADER_SIZE + size)))
+    return encode_tags((frame,))
+
+
+def encode_tags(frames: Iterable[MediaFrame]) -> bytes:
+    """The frames as tags, one behind the other; each payload is copied once."""
+    parts: list[bytes] = []
+    for frame in frames:
+        payload = frame.payload
+        size = len(payload)
+        if size > MAX_PAYLOAD_SIZE:
+            raise LocalProtocolError(
+                f"An FLV tag holds at most {MAX_PAYLOAD_SIZE} bytes; this frame has {size}."
+            )
+        timestamp = frame.timestamp_ms % TIMESTAMP_MODULUS
+        header = _TAG_HEADER.pack(frame.kind << 24 | size, (timestamp & 0xFFFFFF) << 8 | timestamp >> 24)
+        parts += (header, payload, _TRAILER.pack(TAG_HEADER_SIZE + size))
+    return b"".join(parts)
+
+
+def tag_size(payload: bytes) -> int:
+    """How many bytes the tag of a payload has, the size behind it included."""
+    return TAG_HEADER_SIZE + len(payload) + TRAILER_SIZE
+
+
+def parse_tag_header(header: bytes) -> tuple[int, int, int]:
+    """The type byte, the size of the payload and the timestamp of a tag; the header must be whole."""
+    type_and_size, timestamp = _TAG_HEADER.unpack(header)
+    return type_and_size >> 24, type_and_size & MAX_PAYLOAD_SIZE, (timestamp & 0xFF) << 24 | timestamp >> 8
 
 
 class TagReader(Iterator[FlvTag]):
@@ -122,12 +143,12 @@ class TagReader(Iterator[FlvTag]):
         _, _, flags, size = _FILE_HEADER.unpack(start)
         if not _FILE_HEADER.size <= size <= _MAX_FILE_HEADER_SIZE:
             raise BadRecordingError(f"This is not a usable FLV file: its header claims to have {size} bytes.")
-        rest = size - _FILE_HEADER.size + _TRAILER_SIZE
+        rest = size - _FILE_HEADER.size + TRAILER_SIZE
         if len(_read_up_to(self._file, rest)) < rest:
             return self._stop_torn()
         self.has_audio = bool(flags & _AUDIO_FLAG)
         self.has_video = bool(flags & _VIDEO_FLAG)
-        self.good_until = size + _TRAILER_SIZE
+        self.good_until = size + TRAILER_SIZE
 
     def _read_tag(self) -> FlvTag | None:
         header = _read_up_to(self._file, TAG_HEADER_SIZE)
@@ -136,16 +157,15 @@ class TagReader(Iterator[FlvTag]):
         if len(header) < TAG_HEADER_SIZE:
             self._stop_torn()
             return None
-        type_and_size, timestamp = _TAG_HEADER.unpack(header)
-        size = type_and_size & MAX_PAYLOAD_SIZE
+        type_byte, size, timestamp_ms = parse_tag_header(header)
         payload = _read_up_to(self._file, size)
-        if _read_up_to(self._file, _TRAILER_SIZE) != _TRAILER.pack(TAG_HEADER_SIZE + size):
+        if _read_up_to(self._file, TRAILER_SIZE) != _TRAILER.pack(TAG_HEADER_SIZE + size):
             self._stop_torn()
             return None
         return FlvTag(
             offset=self.good_until,
-            type_byte=type_and_size >> 24,
-            timestamp_ms=(timestamp & 0xFF) << 24 | timestamp >> 8,
+            type_byte=type_byte,
+            timestamp_ms=timestamp_ms,
             payload=payload,
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -13,7 +12,6 @@ from twisted.internet.protocol import Factory
 from typing_extensions import override
 
 from rtmprelay import events
-from rtmprelay.errors import LocalProtocolError
 from rtmprelay.event_bus import EventBus
 from rtmprelay.protocols.connection import RtmpConnection
 from rtmprelay.protocols.player import Player
@@ -166,9 +164,7 @@ class RtmpServerProtocol(RtmpConnection):
 
     def _superseded(self, stream_id: int) -> None:
         reason = "another publisher took over because this one was silent"
-        # The client may have deleted the message stream in the same breath.
-        with suppress(LocalProtocolError):
-            self._session.end_stream(stream_id, "error", StatusCode.PUBLISH_BAD_NAME, reason)
+        self._session.end_stream(stream_id, "error", StatusCode.PUBLISH_BAD_NAME, reason)
         self._end_publication(stream_id, reason, clean=False)
         if self._publications or self._players:
             # Not dead after all: the rest of what it does goes on.

@@ -2,6 +2,8 @@
 
 Real encoders leave out trailing arguments, or send null where a value belongs, so reading is lenient: what is
 missing takes its default. What cannot be understood at all is an `UnknownCommand`, never an error.
+
+Names may carry a token in their query, and so no `repr` shows them.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ class Connect:
     """Open the connection to an application. `properties` is the whole command object."""
 
     transaction_id: float
-    properties: Mapping[str, AmfValue]
-    arguments: tuple[AmfValue, ...] = ()
+    properties: Mapping[str, AmfValue] = attrs.field(repr=False)
+    arguments: tuple[AmfValue, ...] = attrs.field(default=(), repr=False)
 
     def to_command(self) -> Command:
         return Command("connect", self.transaction_id, dict(self.properties), self.arguments)
@@ -42,7 +44,7 @@ class _NamedCall:
     """The calls that only name a stream, which Flash Media Live Encoder introduced around publish and play."""
 
     transaction_id: float
-    name: str
+    name: str = attrs.field(repr=False)
 
 
 class ReleaseStream(_NamedCall):
@@ -86,7 +88,7 @@ class Publish:
 
     transaction_id: float
     stream_id: int
-    name: str
+    name: str = attrs.field(repr=False)
     publish_type: str = "live"
 
     def to_command(self) -> Command:
@@ -99,7 +101,7 @@ class Play:
 
     transaction_id: float
     stream_id: int
-    name: str
+    name: str = attrs.field(repr=False)
     start: float = -2.0
     duration: float = -1.0
     reset: bool = True
@@ -115,7 +117,7 @@ class Play2:
 
     transaction_id: float
     stream_id: int
-    name: str
+    name: str = attrs.field(repr=False)
 
     def to_command(self) -> Command:
         return Command("play2", self.transaction_id, None, ({"streamName": self.name},), self.stream_id)

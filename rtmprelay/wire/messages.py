@@ -106,8 +106,9 @@ class Command:
 
     name: str
     transaction_id: float = 0.0
-    command_object: AmfValue = None
-    arguments: tuple[AmfValue, ...] = ()
+    # Both may carry tokens.
+    command_object: AmfValue = attrs.field(default=None, repr=False)
+    arguments: tuple[AmfValue, ...] = attrs.field(default=(), repr=False)
     stream_id: int = 0
 
 

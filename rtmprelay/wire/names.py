@@ -16,6 +16,12 @@ from rtmprelay.wire.limits import LONGEST_STREAM_KEY
 #: FFmpeg and Flash put the container's name before the stream's ("mp4:talk.mp4").
 _CONTAINER_PREFIXES = ("mp4:", "flv:", "f4v:", "mp3:")
 
+#: Control characters and line separators, which could forge lines in a log.
+_UNPRINTABLE = ("Cc", "Zl", "Zp")
+
+#: What turns the direction of text around could make a name look like another one.
+_DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
 
 @attrs.frozen(eq=False)
 class StreamKey:
@@ -52,7 +58,9 @@ def _split_query(text: str) -> tuple[str, str]:
 def _refuse_unprintable(text: str, what: str) -> None:
     if len(text) > LONGEST_STREAM_KEY:
         raise RemoteProtocolError(f"the {what} has {len(text)} characters: {LONGEST_STREAM_KEY} is the most")
-    if any(unicodedata.category(character) == "Cc" for character in text):
+    if any(
+        unicodedata.category(character) in _UNPRINTABLE or character in _DIRECTION_MARKS for character in text
+    ):
         raise RemoteProtocolError(f"the {what} has control characters in it")
 
 

@@ -129,6 +129,8 @@ class PublishAndPlayTests(_ServerTestCase):
         kinds = [(frame.kind, frame.payload) for frame in late.frames[:3]]
         assert kinds == [(frame.kind, frame.payload) for frame in start_frames()]
         assert late.frames[3:] == group(200)
+        names = [type(event).__name__ for event in late.events]
+        assert names.index("PlayAccepted") < names.index("MediaReceived")
         encoder.send(*group(400))
         assert late.frames[3:] == group(200) + group(400)
 
@@ -210,6 +212,11 @@ class ComingAndGoingTests(_ServerTestCase):
         (refused,) = self.server.events_of(events.PublishRefused)
         assert refused.connection == "c000003"
         assert "c000001" in refused.reason
+        self.server.advance(1)
+        encoder.send(inter(60))
+        self.server.advance(29)
+        reported = {event.connection for event in self.server.events_of(events.MediaStatistics)}
+        assert reported == {"c000001", "c000002"}, "who was refused has nothing to report"
         second.disconnect()
         encoder.send(inter(80))
         assert player.frames[-1] == inter(80)

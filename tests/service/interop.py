@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any, TypeVar
 
 import attrs
 from twisted.internet import defer, task
@@ -15,6 +16,8 @@ from zope.interface import implementer
 from rtmprelay.events import Event
 from rtmprelay.interfaces import IEventSink
 from rtmprelay.service import RelayService
+
+_T = TypeVar("_T")
 
 #: How long anything in these tests may take before it counts as failed.
 DEADLINE = 40.0
@@ -156,9 +159,9 @@ class Relay:
         await self.until(live)
 
 
-def in_background(coroutine: object) -> defer.Deferred[object]:
+def in_background(coroutine: Coroutine[Any, Any, _T]) -> defer.Deferred[_T]:
     """Let something run while the test goes on; await the result to see how it ended."""
-    return defer.ensureDeferred(coroutine)  # type: ignore[arg-type]
+    return defer.Deferred.fromCoroutine(coroutine)
 
 
 def assert_same_from_a_keyframe_on(played: Capture, published: Capture) -> None:

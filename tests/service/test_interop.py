@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-import pytest_twisted
 from twisted.internet.defer import gatherResults
 
 from rtmprelay.events import CodecDetected
 from rtmprelay.flv.container import read_tags
 from rtmprelay.flv.tags import describe_video
+from tests.helpers import real_reactor_test
 from tests.service.interop import (
     H264_AAC,
     FFmpeg,
@@ -37,7 +37,7 @@ MEDIA = {
 
 
 @pytest.mark.parametrize("name", MEDIA)
-@pytest_twisted.ensureDeferred
+@real_reactor_test
 async def test_what_is_published_is_what_is_played(name: str, ffmpeg: FFmpeg, relay: Relay) -> None:
     """Each codec comes through unchanged, and the relay says what it is."""
     arguments, video, audio = MEDIA[name]
@@ -53,7 +53,7 @@ async def test_what_is_published_is_what_is_played(name: str, ffmpeg: FFmpeg, re
     ]
 
 
-@pytest_twisted.ensureDeferred
+@real_reactor_test
 async def test_a_heavy_stream_comes_through_whole(ffmpeg: FFmpeg, relay: Relay) -> None:
     """20 Mbit/s and more, with keyframes of over 1 MB."""
     source = ffmpeg.make(
@@ -79,7 +79,7 @@ async def test_a_heavy_stream_comes_through_whole(ffmpeg: FFmpeg, relay: Relay) 
     assert len(played.packets) == len(published.packets)
 
 
-@pytest_twisted.ensureDeferred
+@real_reactor_test
 async def test_two_publishers_and_three_players_at_once(ffmpeg: FFmpeg, relay: Relay) -> None:
     """Streams do not touch each other, and every player gets the same."""
     one = ffmpeg.make("one.flv", f"{PICTURE} {TONE} -t 6 {H264_AAC}")
@@ -91,15 +91,14 @@ async def test_two_publishers_and_three_players_at_once(ffmpeg: FFmpeg, relay: R
     await relay.until_live("live/one")
     await relay.until_live("live/other")
     urls = [relay.url("live/one"), relay.url("live/one"), relay.url("live/other")]
-    players = [in_background(ffmpeg.play(url)) for url in urls]
-    first, second, third = await gatherResults(players)
+    first, second, third = await gatherResults([in_background(ffmpeg.play(url)) for url in urls])
     await gatherResults(publishing)
     assert_same_from_a_keyframe_on(first, ffmpeg.hash_of(one))
     assert_same_from_a_keyframe_on(second, ffmpeg.hash_of(one))
     assert_same_from_a_keyframe_on(third, ffmpeg.hash_of(other))
 
 
-@pytest_twisted.ensureDeferred
+@real_reactor_test
 async def test_a_late_joiner_decodes_without_an_error(ffmpeg: FFmpeg, relay: Relay) -> None:
     """Keyframes are 10 s apart; who comes in between decodes from the first frame on, with no complaint."""
     source = ffmpeg.make(
@@ -117,7 +116,7 @@ async def test_a_late_joiner_decodes_without_an_error(ffmpeg: FFmpeg, relay: Rel
     await publishing
 
 
-@pytest_twisted.ensureDeferred
+@real_reactor_test
 async def test_players_survive_a_publisher_that_returns(ffmpeg: FFmpeg, relay: Relay) -> None:
     """A publisher goes and comes back; a player that waits (ffmpeg itself does not) sees time go on."""
     source = ffmpeg.make("short.flv", f"{PICTURE} {TONE} -t 2 {H264_AAC}")

@@ -260,6 +260,17 @@ INTERLEAVED = [
     ),
 ]
 
+#: Ids that a reader who gets the two bytes of the longest form wrong takes for one another.
+ALIKE = (64, 65, 192, 319, 320, 321, 448, 576, 65343, 65599)
+INTERLEAVED.append(
+    Vector(
+        "chunk stream ids that look alike",
+        b"".join(full(csid, csid, 130) + FIRST for csid in ALIKE)
+        + b"".join(bare(csid) + b"xy" for csid in ALIKE),
+        [video(csid, FIRST + b"xy") for csid in ALIKE],
+    )
+)
+
 ABANDONED = [
     Vector("abort", full(4, 9, 300) + FIRST + abort(4) + full(4, 1, 1) + b"x", [video(1, b"x")]),
     Vector(

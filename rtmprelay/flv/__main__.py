@@ -1,0 +1,108 @@
+"""`python -m rtmprelay.flv check FILE...` and `repair FILE...`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from rtmprelay.errors import RtmpRelayError
+from rtmprelay.flv.repair import Inspection, inspect, repair
+
+#: Smaller files are done before anybody could look.
+_PROGRESS_FROM = 64 * 1024 * 1024
+
+_BAR_WIDTH = 40
+
+
+class ProgressBar:
+    """Shows on a terminal how far a file is."""
+
+    def __init__(self, out: TextIO, name: str, size: int) -> None:
+        self._out = out
+        self._name = name
+        self._size = size
+        self._shown = -1
+        self._enabled = size >= _PROGRESS_FROM and out.isatty()
+
+    def __call__(self, position: int) -> None:
+        """So many bytes are done."""
+        percent = 100 * position // self._size if self._size else 100
+        if self._enabled and percent != self._shown:
+            self._shown = percent
+            filled = _BAR_WIDTH * percent // 100
+            bar = "#" * filled + "." * (_BAR_WIDTH - filled)
+            self._out.write(f"\r{self._name} [{bar}] {percent:3d} %")
+            self._out.flush()
+
+    def close(self) -> None:
+        """Make room for what is said next."""
+        if self._shown >= 0:
+            self._out.write("\r\x1b[K")
+            self._out.flush()
+
+
+def describe(found: Inspection) -> list[str]:
+    """What was found, line by line."""
+    seconds = found.facts.duration_ms / 1000
+    lines = [f"{found.tags} whole tags, {found.facts.keyframes} keyframes, {seconds:.3f} s"]
+    for loss in found.losses:
+        damage = loss.damage
+        time = "an unknown time" if loss.milliseconds is None else f"{loss.milliseconds} ms"
+        lines.append(f"{damage.kind.value}: {damage.size} bytes from byte {damage.begin} on, {time} lost")
+    lines += found.complaints
+    return lines
+
+
+def _verdict(command: str, found: Inspection) -> str:
+    if found.is_fine:
+        return "fine"
+    lost = f"{found.lost_bytes} bytes and {found.lost_ms} ms lost"
+    if command == "repair":
+        return f"repaired, {lost}"
+    return f"damaged, {lost}" if found.losses else "unfinished, nothing lost"
+
+
+def _run_one(command: str, path: Path, work: Callable[..., Inspection]) -> bool:
+    bar = ProgressBar(sys.stderr, path.name, path.stat().st_size)
+    try:
+        found = work(path, bar)
+    finally:
+        bar.close()
+    first, *others = describe(found)
+    sys.stdout.write(f"{path}: {_verdict(command, found)} ({first})\n")
+    for line in others:
+        sys.stdout.write(f"  {line}\n")
+    return found.is_fine or command == "repair"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the exit status: 0 if all files are fine, or were repaired, and 1 otherwise."""
+    parser = argparse.ArgumentParser(
+        prog="python -m rtmprelay.flv", description="Check FLV recordings, or repair them in place."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, text in (
+        ("check", "say what is wrong, and change nothing"),
+        ("repair", "cut torn tails, leave damaged parts out, rebuild the metadata and the keyframe index"),
+    ):
+        commands.add_parser(name, help=text, description=text).add_argument(
+            "files", nargs="+", metavar="FILE"
+        )
+    options = parser.parse_args(arguments)
+    good = True
+    for name in options.files:
+        path = Path(name)
+        try:
+            good &= _run_one(options.command, path, repair if options.command == "repair" else inspect)
+        except (OSError, RtmpRelayError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            sys.stderr.write(f"{path}: {reason}\n")
+            good = False
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,270 @@
+"""Says whether a recording is whole, and makes it whole again."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import attrs
+
+from rtmprelay.amf0 import AmfValue
+from rtmprelay.flv.container import FlvTag, encode_tag, file_header
+from rtmprelay.flv.facts import FileFacts
+from rtmprelay.flv.keyframe_index import KeyframeIndex
+from rtmprelay.flv.reserved_metadata import MOST_INDEXED, whole_payload
+from rtmprelay.flv.scan import Damage, DamageKind, TagScanner, WindowedFile
+from rtmprelay.flv.script import decode_metadata
+from rtmprelay.media import MediaFrame, MediaKind, milliseconds_between
+
+#: How much is copied at a time.
+_COPY_SIZE = 1024 * 1024
+
+#: Keyframes that are compared with those that the metadata names; a recording has fewer, an attack more.
+_MOST_COMPARED = 200_000
+
+Progress = Callable[[int], None]
+
+
+def _no_progress(_: int) -> None:
+    """Nobody watches."""
+
+
+@attrs.frozen
+class Loss:
+    """A damaged part, and the time that is missing with it; None if that cannot be known."""
+
+    damage: Damage
+    milliseconds: int | None
+
+
+@attrs.define(eq=False)
+class Inspection:
+    """What a look through a whole file has shown.
+
+    Attributes:
+        tags: How many whole tags there are.
+        ranges: Where they are, from byte to byte, without the metadata at the start.
+        losses: What lies between and behind them.
+        complaints: What the header and the metadata say wrong, or not at all.
+    """
+
+    size: int = 0
+    tags: int = 0
+    ranges: list[tuple[int, int]] = attrs.field(factory=list)
+    losses: list[Loss] = attrs.field(factory=list)
+    complaints: list[str] = attrs.field(factory=list)
+    facts: FileFacts = attrs.field(factory=lambda: FileFacts(KeyframeIndex(_MOST_COMPARED)))
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether there is nothing to repair."""
+        return not self.losses and not self.complaints
+
+    @property
+    def lost_bytes(self) -> int:
+        """How many bytes hold no whole tag."""
+        return sum(loss.damage.size for loss in self.losses)
+
+    @property
+    def lost_ms(self) -> int:
+        """How much time is missing, as far as it is known."""
+        return sum(loss.milliseconds or 0 for loss in self.losses)
+
+
+class _Inspector:
+    """Goes through a file once and takes note of everything."""
+
+    def __init__(self, file: WindowedFile, progress: Progress) -> None:
+        self._scanner = TagScanner(file, progress)
+        self._result = Inspection(size=file.size)
+        self._first_metadata: dict[str, AmfValue] | None = None
+        self._newest_ms: int | None = None
+        self._unjudged: list[Damage] = []
+
+    def run(self) -> Inspection:
+        result = self._result
+        for found in self._scanner:
+            if isinstance(found, FlvTag):
+                self._take(found)
+            else:
+                self._unjudged.append(found)
+        for damage in self._unjudged:
+            result.losses.append(Loss(damage, self._missing_before(damage.timestamp_ms)))
+        result.complaints += self._complaints()
+        return result
+
+    def _take(self, tag: FlvTag) -> None:
+        result = self._result
+        result.tags += 1
+        frame = tag.to_frame()
+        if frame is not None and frame.kind is not MediaKind.DATA and frame.payload:
+            self._judge(tag.timestamp_ms)
+        if frame is not None and frame.kind is MediaKind.DATA and result.tags == 1:
+            self._first_metadata = decode_metadata(frame.payload)
+            if self._first_metadata is not None:
+                # The metadata at the start is made anew.
+                result.facts.note_metadata(frame.payload)
+                return
+        if frame is not None:
+            result.facts.note(frame, tag.offset)
+        ranges = result.ranges
+        if ranges and ranges[-1][1] == tag.offset:
+            ranges[-1] = ranges[-1][0], tag.end
+        else:
+            ranges.append((tag.offset, tag.end))
+
+    def _judge(self, timestamp_ms: int) -> None:
+        """Behind damage comes the first tag that has a time."""
+        for number, damage in enumerate(self._unjudged):
+            missing = self._missing_before(timestamp_ms) if not number else 0
+            self._result.losses.append(Loss(damage, missing))
+        self._unjudged.clear()
+        self._newest_ms = timestamp_ms
+
+    def _missing_before(self, timestamp_ms: int | None) -> int | None:
+        if timestamp_ms is None or self._newest_ms is None:
+            return None
+        return max(0, milliseconds_between(self._newest_ms, timestamp_ms))
+
+    def _complaints(self) -> list[str]:
+        result, scanner = self._result, self._scanner
+        if not scanner.has_header:
+            return ["the file header is missing"]
+        expected = file_header(result.facts.has_audio, result.facts.has_video)[4]
+        if result.tags and scanner.flags != expected:
+            return ["the file header does not say which media there are"]
+        complaint = _metadata_complaint(self._first_metadata, result)
+        return [] if complaint is None else [complaint]
+
+
+def _metadata_complaint(values: Mapping[str, AmfValue] | None, result: Inspection) -> str | None:
+    if values is None:
+        return "there is no metadata at the start"
+    if "filesize" not in values:
+        return "the metadata was never completed"
+    facts = result.facts
+    for name, value in facts.file_values(result.size).items():
+        if (
+            name in ("duration", "filesize", "lasttimestamp", "lastkeyframetimestamp")
+            and values.get(name) != value
+        ):
+            return f"the metadata says {name} {values.get(name)} instead of {value}"
+    if facts.keyframes and not _is_index_of(values.get("keyframes"), facts.index):
+        return "the keyframe index is missing or wrong"
+    return None
+
+
+def _is_index_of(value: AmfValue, index: KeyframeIndex) -> bool:
+    """Whether each entry is one of those that were found; which ones were left out does not matter."""
+    if not isinstance(value, dict):
+        return False
+    times, positions = value.get("times"), value.get("filepositions")
+    if not isinstance(times, list) or not isinstance(positions, list) or not times:
+        return False
+    known = {(time / 1000, float(position)) for time, position in index}
+    return len(times) == len(positions) and all(
+        (time, position) in known for time, position in zip(times, positions, strict=True)
+    )
+
+
+def inspect(path: Path, progress: Progress = _no_progress) -> Inspection:
+    """Look through a file.
+
+    Raises:
+        BadRecordingError: It is no FLV file.
+        OSError: It cannot be read.
+    """
+    with path.open("rb", buffering=0) as file:
+        return _Inspector(WindowedFile(file.fileno()), progress).run()
+
+
+def repair(path: Path, progress: Progress = _no_progress) -> Inspection:
+    """Put a whole file in the place of one that is not; what was found in the old one.
+
+    The new file is written beside the old one and takes its name only when all of it is on the disk. A file that is
+    fine is left alone.
+
+    Raises:
+        BadRecordingError: It is no FLV file.
+        OSError: It cannot be read or written; the old file is as it was.
+    """
+    found = inspect(path, progress)
+    if not found.is_fine:
+        _replace(path, found)
+    return found
+
+
+def _replace(path: Path, found: Inspection) -> None:
+    # A link stays what it is: what it points to is replaced.
+    path = path.resolve()
+    with path.open("rb", buffering=0) as source:
+        descriptor, temporary = tempfile.mkstemp(prefix=".repair-", suffix=".tmp", dir=path.parent)
+        try:
+            with open(descriptor, "wb", buffering=0) as target:
+                _write_whole(source.fileno(), target.fileno(), found)
+                os.fchmod(target.fileno(), stat.S_IMODE(os.fstat(source.fileno()).st_mode))
+                os.fsync(target.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+    _sync_folder(path.parent)
+
+
+def _write_whole(source: int, target: int, found: Inspection) -> None:
+    start = _whole_start(found)
+    _write_all(target, start)
+    for begin, end in found.ranges:
+        while begin < end:
+            data = os.pread(source, min(_COPY_SIZE, end - begin), begin)
+            if not data:
+                raise OSError("the file became shorter while it was read")
+            _write_all(target, data)
+            begin += len(data)
+
+
+def _whole_start(found: Inspection) -> bytes:
+    """File header and metadata; the index is that of the new file, in which everything has moved."""
+    facts = found.facts
+    kept = sum(end - begin for begin, end in found.ranges)
+    header = file_header(facts.has_audio, facts.has_video)
+    values = {**facts.stream_values(), **facts.file_values(0)}
+    size = len(header) + len(_metadata_tag(values, facts.index)) + kept
+    values = {**facts.stream_values(), **facts.file_values(size)}
+    index = KeyframeIndex(max(len(facts.index), MOST_INDEXED) + 1)
+    place = size - kept
+    moved = iter(facts.index)
+    entry = next(moved, None)
+    for begin, end in found.ranges:
+        while entry is not None and entry[1] < end:
+            index.add(entry[0], entry[1] - begin + place)
+            entry = next(moved, None)
+        place += end - begin
+    return header + _metadata_tag(values, index)
+
+
+def _metadata_tag(values: Mapping[str, AmfValue], index: KeyframeIndex) -> bytes:
+    return encode_tag(MediaFrame(MediaKind.DATA, 0, whole_payload(values, index)))
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name last, too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+__all__ = ["Damage", "DamageKind", "Inspection", "Loss", "inspect", "repair"]

@@ -1,0 +1,182 @@
+"""Writes an FLV file that is good at any moment, and completes its metadata at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from rtmprelay.amf0 import AmfValue
+from rtmprelay.flv.container import (
+    MAX_PAYLOAD_SIZE,
+    TAG_HEADER_SIZE,
+    encode_tags,
+    file_header,
+    tag_size,
+)
+from rtmprelay.flv.facts import FileFacts
+from rtmprelay.flv.reserved_metadata import DEFAULT_SPACE, ReservedMetadata
+from rtmprelay.media import MediaFrame, MediaKind
+
+_FILE_HEADER_SIZE = len(file_header())
+
+
+class RawFile(Protocol):
+    """What is asked of a file. Tests put one in its place that fails as disks do."""
+
+    def append(self, data: bytes | memoryview) -> int:
+        """Write at the end; how many bytes the system took."""
+
+    def write_at(self, data: bytes, offset: int) -> None:
+        """Overwrite."""
+
+    def truncate(self, size: int) -> None:
+        """Cut off what is behind this size."""
+
+    def sync(self) -> None:
+        """Wait until the data is on the disk."""
+
+    def close(self) -> None:
+        """Let it go."""
+
+
+class OsFile:
+    """A file of the operating system, without a buffer: what was appended survives this process."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def append(self, data: bytes | memoryview) -> int:
+        """Write at the end; how many bytes the system took."""
+        return os.write(self.descriptor, data)
+
+    def write_at(self, data: bytes, offset: int) -> None:
+        """Overwrite."""
+        while data:
+            written = os.pwrite(self.descriptor, data, offset)
+            data, offset = data[written:], offset + written
+
+    def truncate(self, size: int) -> None:
+        """Cut off what is behind this size, and go on writing there."""
+        os.ftruncate(self.descriptor, size)
+        os.lseek(self.descriptor, size, os.SEEK_SET)
+
+    def sync(self) -> None:
+        """Wait until the data is on the disk."""
+        os.fsync(self.descriptor)
+
+    def close(self) -> None:
+        """Let it go."""
+        os.close(self.descriptor)
+
+
+class FlvWriter:
+    """One file, from its header to its completed metadata. Any method may raise OSError.
+
+    Only whole tags are appended, several in one write. Whatever happens, the file up to the last whole tag is good.
+
+    Attributes:
+        facts: What has been written so far.
+        size: How many good bytes the file has.
+        whole: Of the frames of the last `append`, how many are in the file.
+    """
+
+    def __init__(
+        self,
+        raw: RawFile,
+        startup: Iterable[MediaFrame] = (),
+        metadata: Mapping[str, AmfValue] | None = None,
+        space: int = DEFAULT_SPACE,
+    ) -> None:
+        """Begin; nothing is written before the first `append`, and that comes with all that is before it.
+
+        Args:
+            startup: The metadata of the publisher, and the decoder configuration.
+            metadata: Values to be added.
+        """
+        self.facts = FileFacts()
+        self.size = 0
+        self.whole = 0
+        self._raw = raw
+        self._added = dict(metadata or {})
+        startup = list(startup)
+        for frame in startup:
+            if frame.kind is MediaKind.DATA:
+                self.facts.note_metadata(frame.payload)
+        self._initial = {**self.facts.metadata, **self._added}
+        self._reserved = ReservedMetadata.with_space(self._initial, space)
+        if len(self._reserved.payload) > MAX_PAYLOAD_SIZE:
+            self._initial = dict(self._added)
+            self._reserved = ReservedMetadata.with_space(self._initial, space)
+        self._header = b""
+        metadata_frame = MediaFrame(MediaKind.DATA, 0, self._reserved.payload)
+        self._before = [metadata_frame, *(frame for frame in startup if frame.kind is not MediaKind.DATA)]
+
+    def append(self, frames: Sequence[MediaFrame]) -> None:
+        """Write frames in one go. After an error, `whole` says how many are in the file."""
+        before, self._before = self._before, []
+        everything = [*before, *frames]
+        data = encode_tags(everything)
+        begin = self.size or _FILE_HEADER_SIZE
+        header = self._header_with(everything)
+        try:
+            if before:
+                data = header + data
+            elif header != self._header:
+                # A kind of media that was not there before; players ask the header what to wait for.
+                self._raw.write_at(header, 0)
+            self._header = header
+            self._append_bytes(data)
+        finally:
+            self.size = self._note_whole(everything, begin)
+            self.whole = max(0, self.whole - len(before))
+            if self.whole < len(frames):
+                # A disk that is full takes a part of what it is given.
+                self._raw.truncate(self.size)
+
+    def _header_with(self, frames: Iterable[MediaFrame]) -> bytes:
+        kinds = {frame.kind for frame in frames}
+        return file_header(
+            self.facts.has_audio or MediaKind.AUDIO in kinds, self.facts.has_video or MediaKind.VIDEO in kinds
+        )
+
+    def _append_bytes(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            written = self._raw.append(view)
+            self.size += written
+            view = view[written:]
+
+    def _note_whole(self, frames: Iterable[MediaFrame], begin: int) -> int:
+        """Take note of the frames that are in the file as a whole; where the last one ends."""
+        self.whole = 0
+        position = begin
+        for frame in frames:
+            end = position + tag_size(frame.payload)
+            if end > self.size:
+                break
+            self.facts.note(frame, position)
+            self.whole += 1
+            position = end
+        return position if self.size >= begin else 0
+
+    def finish(self) -> None:
+        """Complete the metadata in place: first what lies in the reserved space, then what makes it count."""
+        if not self.size:
+            return
+        stream = self.facts.stream_values()
+        of_file = self.facts.file_values(self.size)
+        payload = self._reserved.completed(
+            {**stream, **self._added, **of_file}, {**self._initial, **of_file}, self.facts.index
+        )
+        start = _FILE_HEADER_SIZE + TAG_HEADER_SIZE
+        cut = self._reserved.values_end
+        self._raw.sync()
+        self._raw.write_at(payload[cut:], start + cut)
+        self._raw.sync()
+        self._raw.write_at(payload[:cut], start)
+        self._raw.sync()
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._raw.close()

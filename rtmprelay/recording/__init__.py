@@ -1,0 +1,1 @@
+"""Recording of live streams: beside them, and never in their way."""

@@ -1,0 +1,110 @@
+"""What an operator says of recordings, and how options become it."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from pathlib import Path
+
+import attrs
+
+from rtmprelay.errors import ConfigError
+from rtmprelay.flv.reserved_metadata import DEFAULT_SPACE
+
+MEBIBYTE = 1024 * 1024
+
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_BYTES = {"": 1, "k": 1024, "m": MEBIBYTE, "g": 1024 * MEBIBYTE, "t": MEBIBYTE * MEBIBYTE}
+
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw]?)", re.ASCII | re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,3})?)([kmgt]?)(?:i?b)?", re.ASCII | re.IGNORECASE)
+
+#: A segment shorter than a group of pictures makes no sense, and a file for each frame does harm.
+SHORTEST_SEGMENT = 1.0
+SMALLEST_SEGMENT = 2 * DEFAULT_SPACE
+
+
+@attrs.frozen
+class RecordingSettings:
+    """Which streams are recorded, where to, and what that may cost."""
+
+    #: Record every stream.
+    record_all: bool = False
+    #: Or those whose `app/name` matches one of these globs.
+    match: tuple[str, ...] = ()
+    folder: Path = Path("recordings")
+    #: Begin a new file at the first keyframe after so many seconds; None for one file.
+    segment_duration: float | None = None
+    #: Or after so many bytes.
+    segment_size: int | None = None
+    #: Delete finished recordings that are older than so many seconds.
+    keep: float | None = None
+    #: Delete the oldest finished recordings when all together have more bytes than this.
+    max_total_size: int | None = None
+    #: Bytes of one stream that wait for the disk: ten seconds at 25 Mbit/s, shared with the players' queues.
+    queue_bytes: int = 32 * MEBIBYTE
+    #: Messages of one stream that wait: empty ones have no bytes and still cost memory.
+    queue_messages: int = 65_536
+    #: Seconds that frames are gathered for one write. It is also what a crash of this process costs.
+    flush_interval: float = 0.2
+    #: Waiting bytes of all streams that are written at once.
+    flush_bytes: int = MEBIBYTE
+    #: Seconds until a disk that failed is tried again; doubled each time, up to the second value.
+    retry_after: float = 1.0
+    longest_retry: float = 30.0
+    #: Seconds without a failure after which an outage counts as over.
+    recovered_after: float = 10.0
+    #: Seconds between two looks at the folder for what to delete.
+    retention_interval: float = 60.0
+    #: Seconds that a stopping server waits for the disk.
+    stop_timeout: float = 10.0
+    #: Bytes at the start of each file for the metadata and the keyframe index.
+    metadata_space: int = DEFAULT_SPACE
+
+    def wants(self, stream_key: str) -> bool:
+        """Whether a stream is to be recorded as soon as it begins."""
+        return self.record_all or any(fnmatch.fnmatchcase(stream_key, glob) for glob in self.match)
+
+    @property
+    def has_segments(self) -> bool:
+        """Whether recordings are cut."""
+        return self.segment_duration is not None or self.segment_size is not None
+
+    @property
+    def has_retention(self) -> bool:
+        """Whether anything is ever deleted."""
+        return self.keep is not None or self.max_total_size is not None
+
+
+def read_duration(text: str) -> float:
+    """Seconds from what an operator wrote: `90`, `90s`, `30m`, `12h`, `7d`, `2w`."""
+    match = _DURATION.fullmatch(text.strip())
+    seconds = float(match[1]) * _SECONDS[match[2].lower()] if match else 0.0
+    if seconds <= 0:
+        raise ConfigError(f"{text!r} is not a duration such as 90s, 30m, 12h or 7d")
+    return seconds
+
+
+def read_size(text: str) -> int:
+    """Bytes from what an operator wrote: `500M`, `100G`, `1.5T`, in powers of 1024."""
+    match = _SIZE.fullmatch(text.strip())
+    size = int(float(match[1]) * _BYTES[match[2].lower()]) if match else 0
+    if size <= 0:
+        raise ConfigError(f"{text!r} is not a size such as 500M, 100G or 1.5T")
+    return size
+
+
+def read_segment_duration(text: str) -> float:
+    """The length of segments from what an operator wrote."""
+    seconds = read_duration(text)
+    if seconds < SHORTEST_SEGMENT:
+        raise ConfigError(f"{text!r} is too short for a segment: {SHORTEST_SEGMENT:g} s is the least")
+    return seconds
+
+
+def read_segment_size(text: str) -> int:
+    """The size of segments from what an operator wrote."""
+    size = read_size(text)
+    if size < SMALLEST_SEGMENT:
+        raise ConfigError(f"{text!r} is too small for a segment: {SMALLEST_SEGMENT // 1024}K is the least")
+    return size

@@ -1,0 +1,186 @@
+"""One bad destination among good ones: nobody else notices, and the publisher never waits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from twisted.internet.interfaces import IPushProducer
+from twisted.internet.protocol import Protocol
+from typing_extensions import override
+
+from rtmprelay.client import publish
+from rtmprelay.destinations.settings import DestinationSettings
+from rtmprelay.destinations.status import DestinationState
+from rtmprelay.protocols.transport_buffers import unsent_bytes
+from rtmprelay.streams.live_stream import LiveStream
+from tests.helpers import real_reactor_test, the_reactor
+from tests.service.interop import in_background
+from tests.service.relay_world import HEADER, Sink, World, closed_port, destination, pictures, send_live
+
+
+async def broadcast_beside(world: World, bad: DestinationSettings, picture_size: int = 2000) -> None:
+    """Send a stream to a bad destination, two good ones and a player; the good ones and the player get all of it."""
+    first, second = world.start_sink(), world.start_sink()
+    relay = world.start_relay([bad, destination("first", first.port), destination("second", second.port)])
+    publisher = await world.publish()
+    publisher.send(HEADER)
+    await relay.until(lambda: relay.service.registry.get("live/test") is not None)
+    await world.play()
+    await relay.until(lambda: world.status("first").state is DestinationState.CONNECTED)
+    await relay.until(lambda: world.status("second").state is DestinationState.CONNECTED)
+    frames = pictures(150, picture_size)
+    await send_live(publisher, frames)
+    # The publisher has waited for nobody: all that it sent has left it.
+    assert unsent_bytes(publisher.transport) == 0
+    await relay.until(
+        lambda: len(world.played) > 150 and len(first.pictures) >= 150 and len(second.pictures) >= 150
+    )
+    assert world.played == [HEADER, *frames]
+    assert first.pictures == frames
+    assert second.pictures == frames
+    for name in ("first", "second"):
+        status = world.status(name)
+        assert (status.messages_dropped, status.last_error) == (0, None)
+
+
+@real_reactor_test
+async def test_a_refused_port(world: World) -> None:
+    await broadcast_beside(world, destination("bad", closed_port()))
+    # Between two attempts it is in error; during one it connects.
+    assert world.relay is not None
+    await world.relay.until(lambda: world.status("bad").state is DestinationState.ERROR)
+    status = world.status("bad")
+    assert (status.error_class, status.last_error) == (
+        "network",
+        "nothing listens there (connection refused)",
+    )
+    assert status.next_attempt_time is not None
+    assert status.messages_dropped == status.dropped_by_reason["not_connected"] == 150
+
+
+@real_reactor_test
+async def test_a_name_that_does_not_exist(world: World) -> None:
+    await broadcast_beside(world, destination("bad", 1935, host="no-such-host.invalid"))
+    assert world.status("bad").error_class == "network"
+    assert "DNS" in str(world.status("bad").last_error)
+
+
+@real_reactor_test
+async def test_a_black_hole(world: World) -> None:
+    await broadcast_beside(world, destination("bad", world.listen(Protocol)))
+    assert world.status("bad").state is DestinationState.CONNECTING
+    assert world.status("bad").messages_sent == 0
+
+
+class Babbler(Protocol):
+    """A server that speaks something else."""
+
+    @override
+    def connectionMade(self) -> None:
+        assert self.transport is not None
+        self.transport.write(b"220 mail.example ESMTP ready\r\n" * 200)
+
+
+@real_reactor_test
+async def test_a_server_that_sends_garbage(world: World) -> None:
+    await broadcast_beside(world, destination("bad", world.listen(Babbler)))
+    assert world.status("bad").error_class == "protocol"
+
+
+@real_reactor_test
+async def test_a_server_that_refuses_the_key(world: World) -> None:
+    """The key is in use there: told apart from a network error, and asked again less eagerly."""
+    occupied = world.start_sink()
+    holder = await publish(the_reactor(), f"rtmp://127.0.0.1:{occupied.port}/live/bad")
+    await broadcast_beside(world, destination("bad", occupied.port))
+    status = world.status("bad")
+    assert (status.state, status.error_class) == (DestinationState.ERROR, "refused")
+    assert "NetStream.Publish.BadName" in str(status.last_error)
+    assert "live/***" in str(status.last_error)
+    holder.end()
+    await holder.when_lost
+
+
+class Sleeper(Sink):
+    """A server that accepts the publish and then reads no more: its window closes."""
+
+    @override
+    def stream_started(self, stream: LiveStream) -> None:
+        for connection in self.service.factory.connections:
+            IPushProducer(connection.transport).pauseProducing()
+
+
+@real_reactor_test
+async def test_a_server_that_stops_reading(world: World) -> None:
+    """Its queue stays within its bounds, whole groups of pictures are dropped, the account is exact."""
+    sleeper = world.start_sink(Sleeper())
+    await broadcast_beside(world, destination("bad", sleeper.port), picture_size=120_000)
+    (outlet,) = world.status("bad").outlets
+    assert outlet.messages_in == outlet.messages_sent + outlet.messages_dropped + outlet.messages_queued
+    assert outlet.messages_queued > 0
+
+
+@real_reactor_test
+async def test_a_server_that_is_killed_and_comes_back(world: World) -> None:
+    """It gets the stream again, from a keyframe on."""
+    mortal = world.start_sink()
+    port = mortal.port
+    first, second = world.start_sink(), world.start_sink()
+    relay = world.start_relay(
+        [destination("bad", port), destination("first", first.port), destination("second", second.port)]
+    )
+    publisher = await world.publish()
+    publisher.send(HEADER)
+    await relay.until(
+        lambda: all(world.status(n).state is DestinationState.CONNECTED for n in ("bad", "first", "second"))
+    )
+    await world.play()
+    frames = pictures(400)
+    sending = in_background(send_live(publisher, frames))
+    await relay.until(lambda: len(mortal.pictures) > 20)
+    for connection in mortal.service.factory.connections:
+        connection.close_now("killed")
+    await mortal.service.stopService()
+    await relay.until(lambda: world.status("bad").state is DestinationState.ERROR)
+    reborn = world.start_sink(Sink(f"tcp:{port}:interface=127.0.0.1"))
+    await sending
+    await relay.until(lambda: len(reborn.pictures) > 0 and reborn.pictures[-1] == frames[-1])
+    assert reborn.collector.frames[0].payload == HEADER.payload
+    begin = frames.index(reborn.pictures[0])
+    assert begin % 25 == 0
+    assert reborn.pictures == frames[begin:]
+    assert world.status("bad").reconnect_count == 1
+    await relay.until(lambda: first.pictures == frames and second.pictures == frames)
+    await relay.until(lambda: world.played == [HEADER, *frames])
+
+
+@real_reactor_test
+async def test_tls_with_a_certificate_that_nobody_trusts(
+    world: World, certificate: tuple[Path, Path]
+) -> None:
+    key, chain = certificate
+    secure = world.start_sink(Sink(f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={chain}"))
+    await broadcast_beside(world, destination("bad", secure.port, scheme="rtmps"))
+    status = world.status("bad")
+    assert status.error_class == "network"
+    assert "TLS failed: certificate verify failed" in str(status.last_error)
+    assert secure.pictures == []
+
+
+@pytest.mark.parametrize("trust", ["ca_file", "unverified"])
+@real_reactor_test
+async def test_tls_to_a_private_server(world: World, certificate: tuple[Path, Path], trust: str) -> None:
+    """With its certificate as the CA file, or without verification, it gets everything."""
+    key, chain = certificate
+    secure = world.start_sink(Sink(f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={chain}"))
+    more = {"ca_file": str(chain)} if trust == "ca_file" else {"verify": False}
+    relay = world.start_relay([destination("private", secure.port, scheme="rtmps", **more)])
+    publisher = await world.publish()
+    publisher.send(HEADER)
+    frames = pictures(50)
+    await send_live(publisher, frames)
+    await relay.until(lambda: secure.pictures == frames)
+    publisher.end()
+    # The end on purpose goes on to the destination.
+    await relay.until(lambda: secure.ended_cleanly == [True])
