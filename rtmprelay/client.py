@@ -28,7 +28,8 @@ def play(reactor: Any, url: str, trust: TlsTrust | None = None) -> Deferred[Rtmp
     """Play `rtmp[s]://host/app/name`.
 
     Fires when the server has accepted the play, and fails if it has not. `deliver_to` says who gets the frames;
-    `end` says goodbye; `when_lost` fires when the connection or the stream has ended.
+    `on_status` hears of a publisher that goes or returns; `end` says goodbye; `when_lost` fires when the connection
+    has gone.
     """
     parsed = RtmpUrl.parse(url)
     endpoint = transport_endpoint(reactor, parsed, trust)

@@ -328,3 +328,55 @@ class DestinationClosed(Event):
     dropped: int
     #: Of all audio and video that was delivered, in order: equal at two hops if they delivered the same.
     digest: str
+
+
+@attrs.frozen(kw_only=True)
+class RecordingStarted(Event):
+    """A file is being written."""
+
+    name = "recording_started"
+    sentence = "Recording of {stream} to {path} started"
+    stream: str
+    path: str
+    #: Which part of the recording, if it is cut into segments.
+    segment: int | None
+
+
+@attrs.frozen(kw_only=True)
+class RecordingFinished(Event):
+    """A file is complete."""
+
+    name = "recording_finished"
+    sentence = "Recording of {stream} to {path} finished: {reason} ({bytes} bytes, {duration:.1f} s)"
+    stream: str
+    path: str
+    reason: str
+    bytes: int
+    duration: float
+    messages: int
+    #: Messages of the stream that have not been recorded so far, by reason.
+    dropped_by_reason: dict[str, int]
+
+
+@attrs.frozen(kw_only=True)
+class RecordingFailed(Event):
+    """The disk does not take a recording; told once, until it has worked again for a while."""
+
+    name = "recording_failed"
+    sentence = "Recording of {stream} to {path} failed ({error}): {reason}"
+    stream: str
+    path: str
+    #: The name of the errno, or `queue_full` if the disk is too slow.
+    error: str
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class RecordingDeleted(Event):
+    """An old recording made room."""
+
+    name = "recording_deleted"
+    sentence = "Recording {path} deleted: {reason} ({bytes} bytes)"
+    path: str
+    bytes: int
+    reason: str

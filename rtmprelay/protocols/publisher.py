@@ -198,6 +198,9 @@ class RtmpPlayClientProtocol(RtmpClientProtocol):
         self, url: RtmpUrl, clock: IReactorTime, settings: ClientSettings, auth_query: str = ""
     ) -> None:
         super().__init__(url, clock, settings, auth_query)
+        #: Told the codes of what the server says, such as NetStream.Play.UnpublishNotify: the publisher has gone,
+        #: and may come back.
+        self.on_status: Callable[[str], None] | None = None
         self._receiver: Callable[[list[MediaFrame]], None] | None = None
         self._early: list[MediaFrame] = []
 
@@ -221,8 +224,8 @@ class RtmpPlayClientProtocol(RtmpClientProtocol):
 
     @override
     def status_received(self, status: told.StatusReceived) -> None:
-        if status.code in ("NetStream.Play.UnpublishNotify", "NetStream.Play.Stop"):
-            self._refuse(DestinationRefusedError(f"{self.url.place} has ended the stream"))
+        if self.on_status is not None:
+            self.on_status(status.code)
 
 
 if TYPE_CHECKING:

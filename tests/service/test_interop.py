@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from twisted.internet.defer import gatherResults
+from twisted.internet.interfaces import IReactorTime
 
+from rtmprelay.client import play
 from rtmprelay.events import CodecDetected
 from rtmprelay.flv.container import read_tags
 from rtmprelay.flv.tags import describe_video
-from tests.helpers import real_reactor_test
+from rtmprelay.media import MediaFrame, MediaKind
+from tests.helpers import real_reactor_test, the_reactor
 from tests.service.interop import (
     H264_AAC,
     FFmpeg,
@@ -16,6 +21,7 @@ from tests.service.interop import (
     assert_same_from_a_keyframe_on,
     in_background,
 )
+from tests.service.relay_world import Sink, World
 
 PICTURE = "-f lavfi -i testsrc=size=320x240:rate=25"
 TONE = "-f lavfi -i sine=frequency=440"
@@ -109,6 +115,8 @@ async def test_a_late_joiner_decodes_without_an_error(ffmpeg: FFmpeg, relay: Rel
     stream = relay.service.registry.live("live/late")
     await relay.until(lambda: stream.counters.video_frames > 60)
     assert stream.counters.keyframes == 1
+    assert await seconds_to_first_picture(relay, "live/late") < 1.0
+    assert stream.counters.keyframes == 1, "the next keyframe came too early to prove anything"
     _, complaints = await ffmpeg.run_for_both(
         "-v", "error", "-i", relay.url("live/late"), "-frames:v", "50", "-f", "null", "-"
     )
@@ -116,17 +124,58 @@ async def test_a_late_joiner_decodes_without_an_error(ffmpeg: FFmpeg, relay: Rel
     await publishing
 
 
+async def seconds_to_first_picture(relay: Relay, key: str) -> float:
+    """How long a new player waits from connecting to its first keyframe."""
+    clock = IReactorTime(the_reactor())
+    began = clock.seconds()
+    player = await play(the_reactor(), relay.url(key))
+    frames: list[MediaFrame] = []
+    player.deliver_to(frames.extend)
+    await relay.until(
+        lambda: any(
+            frame.kind is MediaKind.VIDEO and describe_video(frame.payload).keyframe for frame in frames
+        )
+    )
+    waited = clock.seconds() - began
+    player.end()
+    await player.when_lost
+    return waited
+
+
 @real_reactor_test
-async def test_players_survive_a_publisher_that_returns(ffmpeg: FFmpeg, relay: Relay) -> None:
-    """A publisher goes and comes back; a player that waits (ffmpeg itself does not) sees time go on."""
-    source = ffmpeg.make("short.flv", f"{PICTURE} {TONE} -t 2 {H264_AAC}")
-    publishing = in_background(ffmpeg.publish(source, relay.url("live/back")))
-    await relay.until_live("live/back")
-    seen = relay.service.registry.live("live/back")
+async def test_rtmps(ffmpeg: FFmpeg, world: World, certificate: tuple[Path, Path]) -> None:
+    """The same over TLS: `--listen ssl:...` and rtmps:// addresses."""
+    key, chain = certificate
+    source = ffmpeg.make("tls.flv", f"{PICTURE} {TONE} -t 4 {H264_AAC}")
+    secure = world.start_sink(Sink(f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={chain}"))
+    relay = Relay(secure.service)
+    publishing = in_background(ffmpeg.publish(source, relay.url("live/secret", "rtmps")))
+    await relay.until_live("live/secret")
+    played = await ffmpeg.play(relay.url("live/secret", "rtmps"))
     await publishing
-    await relay.until(lambda: seen.publisher is None)
-    again = in_background(ffmpeg.publish(source, relay.url("live/back")))
-    await relay.until_live("live/back")
-    played = await ffmpeg.play(relay.url("live/back"))
-    await again
     assert_same_from_a_keyframe_on(played, ffmpeg.hash_of(source))
+
+
+@real_reactor_test
+async def test_a_player_stays_when_the_publisher_returns(ffmpeg: FFmpeg, relay: Relay) -> None:
+    """A publisher goes and comes back: the player is told, gets all of both, and time goes on for it."""
+    source = ffmpeg.make("short.flv", f"{PICTURE} {TONE} -t 2 {H264_AAC}")
+    first = in_background(ffmpeg.publish(source, relay.url("live/back")))
+    await relay.until_live("live/back")
+    player = await play(the_reactor(), relay.url("live/back"))
+    frames: list[MediaFrame] = []
+    codes: list[str] = []
+    player.on_status = codes.append
+    player.deliver_to(frames.extend)
+    await first
+    await relay.until(lambda: "NetStream.Play.UnpublishNotify" in codes)
+    before = len(frames)
+    await ffmpeg.publish(source, relay.url("live/back"))
+    await relay.until(lambda: codes.count("NetStream.Play.UnpublishNotify") == 2)
+    assert "NetStream.Play.PublishNotify" in codes
+    player.end()
+    await player.when_lost
+    assert [frame.payload for frame in frames[:before]] == [frame.payload for frame in frames[before:]]
+    end_of_first = max(frame.timestamp_ms for frame in frames[:before])
+    media = [frame for frame in frames[before:] if frame.kind is not MediaKind.DATA]
+    assert min(frame.timestamp_ms for frame in media) > end_of_first

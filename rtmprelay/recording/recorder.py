@@ -1,0 +1,191 @@
+"""Takes the frames of one live stream and hands them to the writer. Live never waits for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from enum import Enum
+
+from twisted.internet.defer import Deferred
+from zope.interface import implementer
+
+from rtmprelay.interfaces import IFrameSubscriber
+from rtmprelay.recording.file_sequence import FileSequence
+from rtmprelay.recording.settings import RecordingSettings
+from rtmprelay.recording.status import QUEUE_FULL, MessageAccount, RecordingState, RecordingStatus
+from rtmprelay.streams.frames import FrameBatch, FrameRole, LiveFrame
+from rtmprelay.streams.live_stream import LiveStream
+
+
+class _Mark(Enum):
+    """What stands between frames in the queue."""
+
+    WAIT_FOR_KEYFRAME = "wait"
+    GAP = "gap"
+
+
+@implementer(IFrameSubscriber)
+class Recorder:
+    """The recording of one stream, from its publisher's coming to its going.
+
+    The methods of `IFrameSubscriber` run in the reactor's thread, `work` in the writer's. Between them is a list of
+    frames, bounded in bytes and messages; what the writer has in its hands counts until it is written.
+
+    Attributes:
+        finished: Fires, in the reactor's thread, when the last file is complete.
+    """
+
+    def __init__(
+        self,
+        stream: LiveStream,
+        files: FileSequence,
+        settings: RecordingSettings,
+        added: Callable[[int], None],
+    ) -> None:
+        """Args:
+        added: Called with the size of what was put in the queue.
+        """
+        self.stream = stream
+        self.finished: Deferred[None] = Deferred()
+        self._files = files
+        self._settings = settings
+        self._added = added
+        self._lock = threading.Lock()
+        self._pending: list[LiveFrame | _Mark] = []
+        self._bytes = 0
+        self._messages = 0
+        self._messages_in = 0
+        self._lost = MessageAccount()
+        # While frames are dropped: the decoder configuration that came meanwhile.
+        self._late_startup: dict[Hashable, LiveFrame] | None = None
+        self._end_reason: str | None = None
+
+    # -- in the reactor's thread -----------------------------------------------------------------------------
+
+    def begin(self, startup: Sequence[LiveFrame], wait_for_keyframe: bool) -> None:
+        """Start with what a late joiner gets."""
+        frames: list[LiveFrame | _Mark] = list(startup)
+        self._messages_in += len(frames)
+        self._put(frames, len(frames), sum(frame.size for frame in startup))
+        if wait_for_keyframe:
+            self._put([_Mark.WAIT_FOR_KEYFRAME], 0, 0)
+
+    def frames_arrived(self, batch: FrameBatch) -> None:
+        """Put live frames in the queue, if there is room."""
+        self._messages_in += batch.count
+        if self._late_startup is None and self._has_room(batch.size, batch.count):
+            self._put(batch.frames, batch.count, batch.size)
+        else:
+            for frame in batch.frames:
+                self._take_or_drop(frame)
+
+    def publisher_left(self) -> None:
+        """Whoever manages the recordings ends this one."""
+
+    def publisher_returned(self) -> None:
+        """Never comes: a publisher that returns gets a recorder of its own."""
+
+    def end(self, reason: str) -> None:
+        """Complete the file with what is in the queue."""
+        self._end_reason = self._end_reason or reason
+
+    def _has_room(self, size: int, count: int) -> bool:
+        settings = self._settings
+        return (
+            self._bytes + size <= settings.queue_bytes and self._messages + count <= settings.queue_messages
+        )
+
+    def _put(self, frames: Sequence[LiveFrame | _Mark], count: int, size: int) -> None:
+        with self._lock:
+            self._pending.extend(frames)
+            self._bytes += size
+            self._messages += count
+        self._added(size)
+
+    def _take_or_drop(self, frame: LiveFrame) -> None:
+        """The queue is, or was, too full: go on at a keyframe once half of it is free."""
+        if self._late_startup is None:
+            if self._has_room(frame.size, 1):
+                self._put((frame,), 1, frame.size)
+                return
+            self._late_startup = {}
+            self._put((_Mark.GAP,), 0, 0)
+        if frame.role is FrameRole.STARTUP:
+            replaced = self._late_startup.pop(frame.startup_key, None)
+            self._late_startup[frame.startup_key] = frame
+            self._lost.drop(QUEUE_FULL, 0 if replaced is None else 1)
+        elif self._may_resume(frame):
+            late, self._late_startup = list(self._late_startup.values()), None
+            self._put((*late, frame), len(late) + 1, sum(one.size for one in late) + frame.size)
+        else:
+            self._lost.drop(QUEUE_FULL)
+
+    def _may_resume(self, frame: LiveFrame) -> bool:
+        settings = self._settings
+        if self._bytes * 2 > settings.queue_bytes or self._messages * 2 > settings.queue_messages:
+            return False
+        if self.stream.video_codec is None:
+            return frame.role is FrameRole.AUDIO
+        return frame.role is FrameRole.KEYFRAME
+
+    def status(self) -> RecordingStatus:
+        """How it is now."""
+        files, lost = self._files, self._lost
+        path = files.path
+        state = RecordingState.WAITING if path is None else RecordingState.RECORDING
+        by_reason = dict(files.account.by_reason)
+        for reason, count in lost.by_reason.items():
+            by_reason[reason] = by_reason.get(reason, 0) + count
+        return RecordingStatus(
+            stream=self.stream.key,
+            state=state if files.last_error is None else RecordingState.FAILING,
+            path=None if path is None else str(path),
+            segment=files.segment,
+            bytes=files.size,
+            duration=files.duration,
+            messages_in=self._messages_in,
+            messages_written=files.account.written,
+            messages_dropped=files.account.dropped + lost.dropped,
+            messages_queued=self._messages + len(self._late_startup or ()),
+            bytes_queued=self._bytes,
+            dropped_by_reason=by_reason,
+            last_error=files.last_error,
+        )
+
+    # -- in the writer's thread ------------------------------------------------------------------------------
+
+    @property
+    def files(self) -> FileSequence:
+        """The files that it writes."""
+        return self._files
+
+    def work(self) -> bool:
+        """Write what waits; whether that was all there will ever be."""
+        # Read before the queue is: what comes behind the end does not come.
+        reason = self._end_reason
+        with self._lock:
+            items, self._pending = self._pending, []
+            size, count = self._bytes, self._messages
+        try:
+            self._write(items)
+        finally:
+            with self._lock:
+                self._bytes -= size
+                self._messages -= count
+        if reason is not None:
+            self._files.finish(reason)
+        return reason is not None
+
+    def _write(self, items: list[LiveFrame | _Mark]) -> None:
+        run: list[LiveFrame] = []
+        for item in items:
+            if isinstance(item, LiveFrame):
+                run.append(item)
+                continue
+            self._files.write(run)
+            run = []
+            if item is _Mark.GAP:
+                self._files.skip()
+            else:
+                self._files.wait_for_keyframe()
+        self._files.write(run)
