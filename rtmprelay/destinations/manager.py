@@ -136,7 +136,7 @@ def refuse_duplicates(destinations: list[DestinationSettings]) -> list[Destinati
             raise ConfigError(f"there are two destinations called {settings.name!r}")
         names.add(settings.name)
         for other in destinations[:index]:
-            if other.url == settings.url and other.match == settings.match:
+            if other.url.same_place == settings.url.same_place and other.match == settings.match:
                 raise ConfigError(
                     f"{other.name!r} and {settings.name!r} go to the same place ({settings.url}) with the same key"
                 )

@@ -152,7 +152,7 @@ def _metadata_complaint(values: Mapping[str, AmfValue] | None, result: Inspectio
             name in ("duration", "filesize", "lasttimestamp", "lastkeyframetimestamp")
             and values.get(name) != value
         ):
-            return f"the metadata says {name} {values.get(name)} instead of {value}"
+            return f"the metadata says {name} {values.get(name)!r} instead of {value!r}"
     if facts.keyframes and not _is_index_of(values.get("keyframes"), facts.index):
         return "the keyframe index is missing or wrong"
     return None

@@ -75,19 +75,21 @@ class WindowedFile:
     def peek(self, offset: int, size: int) -> bytes:
         """The same for a few bytes anywhere, without moving the window there."""
         begin = offset - self._begin
-        if 0 <= begin and begin + size <= len(self._window):
+        if begin >= 0 and begin + size <= len(self._window):
             return self._window[begin : begin + size]
         return os.pread(self._descriptor, size, offset)
 
     def _load(self, offset: int, size: int) -> None:
         wanted = min(max(size, _WINDOW_SIZE), max(0, self.size - offset))
-        parts = []
+        parts: list[bytes] = []
+        at = offset
         while wanted > 0:
-            part = os.pread(self._descriptor, wanted, offset + sum(map(len, parts)))
+            part = os.pread(self._descriptor, wanted, at)
             if not part:
                 break
             parts.append(part)
             wanted -= len(part)
+            at += len(part)
         self._window = b"".join(parts)
         self._begin = offset
 

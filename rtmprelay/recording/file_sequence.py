@@ -19,6 +19,7 @@ from rtmprelay.recording.paths import open_new
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.recording.status import QUEUE_FULL, WAITING_FOR_KEYFRAME, MessageAccount
 from rtmprelay.streams.frames import METADATA_KEY, FrameRole, LiveFrame
+from rtmprelay.streams.limits import StreamLimits
 
 
 class RecordingFile(RawFile, Protocol):
@@ -106,6 +107,7 @@ class FileSequence:
         self._key = key
         self._surroundings = surroundings
         self._settings = surroundings.settings
+        self._limits = StreamLimits()
         self.account = MessageAccount()
         self.last_error: str | None = None
         self._current: _Current | None = None
@@ -185,9 +187,11 @@ class FileSequence:
         self._append(run)
 
     def _remember(self, frame: LiveFrame) -> None:
-        # Metadata first, as players want it; the others as they came.
-        self._startup.pop(frame.startup_key, None)
-        self._startup[frame.startup_key] = frame
+        limits = self._limits
+        if frame.startup_key in self._startup or (
+            len(self._startup) < limits.startup_frames and frame.size <= limits.startup_bytes
+        ):
+            self._startup[frame.startup_key] = frame
 
     def _is_full(self, frame: LiveFrame, waiting: int) -> bool:
         """Whether the next segment begins with this frame."""
@@ -206,7 +210,6 @@ class FileSequence:
     def _append(self, run: list[LiveFrame]) -> None:
         current = self._current
         if current is None or not run:
-            self.account.drop(self._outage.error if self._outage else WAITING_FOR_KEYFRAME, len(run))
             return
         was_empty = not current.writer.size
         try:

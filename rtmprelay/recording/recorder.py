@@ -14,6 +14,7 @@ from rtmprelay.recording.file_sequence import FileSequence
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.recording.status import QUEUE_FULL, MessageAccount, RecordingState, RecordingStatus
 from rtmprelay.streams.frames import FrameBatch, FrameRole, LiveFrame
+from rtmprelay.streams.limits import StreamLimits
 from rtmprelay.streams.live_stream import LiveStream
 
 
@@ -110,7 +111,7 @@ class Recorder:
                 return
             self._late_startup = {}
             self._put((_Mark.GAP,), 0, 0)
-        if frame.role is FrameRole.STARTUP:
+        if frame.role is FrameRole.STARTUP and len(self._late_startup) < StreamLimits().startup_frames:
             replaced = self._late_startup.pop(frame.startup_key, None)
             self._late_startup[frame.startup_key] = frame
             self._lost.drop(QUEUE_FULL, 0 if replaced is None else 1)

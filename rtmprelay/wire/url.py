@@ -12,9 +12,10 @@ from rtmprelay.secret import Secret
 
 DEFAULT_PORTS = {"rtmp": 1935, "rtmps": 443}
 
+# Of several @ the last one ends the password: whoever writes one into it must not see it taken for the host, and shown.
 _URL = re.compile(
     r"""(?P<scheme>[^:/?\#]*)://
-        (?:(?P<user>[^:@/]*)(?::(?P<password>[^@/]*))?@)?
+        (?:(?P<user>[^:/]*)(?::(?P<password>[^/]*))?@)?
         (?P<host>\[[^\]]*\]|[^:/?]*)
         (?::(?P<port>[^/?]*))?
         (?P<path>[/?].*)?""",
@@ -60,9 +61,13 @@ class RtmpUrl:
         host = parts["host"].strip("[]")
         if not host:
             raise ConfigError("it has no host: rtmp://host/app/key is expected")
+        _refuse_bad_host(host)
         app, app_query, path_key = _split_path(parts["path"] or "", key is not None)
         if not app:
             raise ConfigError(f"it has no application: {scheme}://{parts['host']}/app/key is expected")
+        if not app.isprintable():
+            raise ConfigError("its application has control characters in it")
+        _refuse_unsendable(text, key.reveal() if key is not None else "")
         return cls(
             scheme=scheme,
             host=host,
@@ -79,6 +84,11 @@ class RtmpUrl:
     def secure(self) -> bool:
         """Whether TLS is spoken."""
         return self.scheme == "rtmps"
+
+    @property
+    def same_place(self) -> tuple[str, str, int, str, Secret, Secret]:
+        """Equal for two addresses that mean one stream on one server, however they are written."""
+        return self.scheme, self.host.lower(), self.port, self.app, self.app_query, self.key
 
     @property
     def has_key(self) -> bool:
@@ -130,9 +140,26 @@ def _split_path(path: str, key_is_apart: bool) -> tuple[str, str, str]:
     return app, "", key if slash else ""
 
 
+def _refuse_bad_host(host: str) -> None:
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise ConfigError("its host is no name that could be looked up") from None
+    if not host.isprintable() or not set(host).isdisjoint(" []@"):
+        raise ConfigError("its host has characters in it that no host has")
+
+
+def _refuse_unsendable(*texts: str) -> None:
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        raise ConfigError("it has characters in it that cannot be sent") from None
+
+
 def _port(text: str | None, scheme: str) -> int:
     if text is None:
         return DEFAULT_PORTS[scheme]
-    if not text.isdecimal() or not 1 <= int(text) <= 65535:
-        raise ConfigError(f"its port is {text!r}: a number from 1 to 65535 is expected")
+    # The text is not shown: with a slash in a password, it is the beginning of that.
+    if not re.fullmatch("[0-9]{1,5}", text) or not 1 <= int(text) <= 65535:
+        raise ConfigError("its port is wrong: a number from 1 to 65535 is expected, and a slash in a password is %2F")
     return int(text)

@@ -200,6 +200,10 @@ def test_a_unix_socket_that_cannot_be_made(tmp_path: Path) -> None:
 
 def test_a_daemon_cannot_log_to_its_standard_output(tmp_path: Path) -> None:
     done = run([*TWISTD, "--logfile=-", "--pidfile=x.pid", "rtmprelay", "--listen", LOOPBACK], tmp_path)
+    if done.returncode == 0:
+        # It should not have started; do not leave it behind.
+        wait_for((tmp_path / "x.pid").exists, "the pid file")
+        os.kill(int((tmp_path / "x.pid").read_text()), signal.SIGTERM)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert "--logfile" in line

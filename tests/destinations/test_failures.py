@@ -1,0 +1,73 @@
+"""What a failure means, and the sentence for people."""
+
+from __future__ import annotations
+
+import pytest
+from OpenSSL import SSL
+from service_identity import VerificationError
+from twisted.internet import error as failing
+from twisted.internet.defer import CancelledError
+from twisted.python.failure import Failure
+
+from rtmprelay.destinations.failures import DestinationFailure, FailureClass, classify
+from rtmprelay.errors import (
+    DestinationRefusedError,
+    LimitExceededError,
+    LocalProtocolError,
+    ProtocolError,
+    RemoteProtocolError,
+)
+from rtmprelay.session.adobe_auth import AuthenticationRefusedError
+
+
+class OddError(Exception):
+    """One that nobody has thought of."""
+
+
+BAD_CERTIFICATE = SSL.Error([("SSL routines", "", "certificate verify failed")])
+
+CASES = [
+    (failing.DNSLookupError("no such host"), "network", "the name of the server is not known (DNS)"),
+    (failing.ConnectionRefusedError(), "network", "nothing listens there (connection refused)"),
+    (failing.TCPTimedOutError(), "network", "the server does not answer (timed out)"),
+    (failing.TimeoutError(), "network", "the server does not answer (timed out)"),
+    (failing.NoRouteError(), "network", "there is no way to the server (no route)"),
+    (failing.ConnectionDone(), "network", "the server closed the connection"),
+    (failing.ConnectionLost(), "network", "the connection was lost"),
+    (failing.ConnectionAborted(), "network", "the connection was cut"),
+    (CancelledError(), "network", "the attempt was cancelled"),
+    (failing.ConnectError(None, "odd"), "network", "odd"),
+    (OSError(24, "Too many open files"), "network", "Too many open files"),
+    (OSError(), "network", "OSError"),
+    (BAD_CERTIFICATE, "network", "TLS failed: certificate verify failed"),
+    (SSL.Error([("a", "b", "one"), ("c", "d", "two")]), "network", "TLS failed: one, two"),
+    (SSL.Error(), "network", "TLS failed: the server closed the connection during the TLS handshake"),
+    (SSL.Error([]), "network", "TLS failed: the server closed the connection during the TLS handshake"),
+    (SSL.SysCallError(-1, "Unexpected EOF"), "network", "TLS failed: the server closed the connection"),
+    (VerificationError(errors=[]), "network", "TLS failed: the certificate is for another host"),
+    (RemoteProtocolError("it is HTTP"), "protocol", "does not speak RTMP as it should: it is HTTP"),
+    (ProtocolError("odd"), "protocol", "does not speak RTMP as it should: odd"),
+    (LocalProtocolError("ours"), "protocol", "does not speak RTMP as it should: ours"),
+    (LimitExceededError("stall_timeout", "no byte for 10 s"), "network", "no byte for 10 s (limit: stall_timeout)"),
+    (DestinationRefusedError("the server refused: BadName"), "refused", "the server refused: BadName"),
+    (AuthenticationRefusedError("not you"), "refused", "not you"),
+    (OddError("with a secret"), "protocol", "an unexpected error: OddError"),
+]
+
+
+@pytest.mark.parametrize(("error", "kind", "sentence"), CASES, ids=lambda value: type(value).__name__)
+def test_class_and_sentence(error: Exception, kind: str, sentence: str) -> None:
+    told = classify(Failure(error))
+    assert told.kind is FailureClass(kind)
+    assert sentence in told.sentence
+    assert "\n" not in told.sentence
+
+
+def test_what_is_unexpected_shows_nothing_of_itself() -> None:
+    assert "secret" not in classify(Failure(OddError("a secret"))).sentence
+
+
+def test_a_failure_is_a_value() -> None:
+    assert classify(Failure(failing.ConnectionLost())) == DestinationFailure(
+        FailureClass.NETWORK, "the connection was lost"
+    )
