@@ -153,6 +153,13 @@ def _listen_description(text: str) -> str:
     return description
 
 
+def _on_signal(number: signal.Signals, action: Callable[[], object]) -> None:
+    """Do something in the reactor when a signal comes."""
+    from twisted.internet import reactor
+
+    signal.signal(number, lambda *_: IReactorFromThreads(reactor).callFromThread(action))
+
+
 class _LoggingRelayService(RelayService):
     """A relay service that sets twistd's log up; one that is embedded leaves its host's log alone."""
 
@@ -161,6 +168,8 @@ class _LoggingRelayService(RelayService):
     #: None if twistd was told to log in another way.
     observer: ILogObserver | None = None
     in_foreground = True
+    #: The file that the observer writes to, if it is one.
+    log_file: LogFile | None = None
     #: Reads the destinations anew.
     reread: Callable[[], list[DestinationSettings]] | None = None
 
@@ -184,12 +193,9 @@ class _LoggingRelayService(RelayService):
     def startService(self) -> None:
         super().startService()
         if self.reread is not None:
-            from twisted.internet import reactor
-
-            signal.signal(
-                signal.SIGHUP,
-                lambda *_: IReactorFromThreads(reactor).callFromThread(self.reload_destinations),
-            )
+            _on_signal(signal.SIGHUP, self.reload_destinations)
+        if self.log_file is not None:
+            _on_signal(signal.SIGUSR1, self.log_file.rotate)
 
     def reload_destinations(self) -> None:
         """Apply what has changed in the configuration file; a bad file changes nothing."""
@@ -221,15 +227,15 @@ def _check_destinations(destinations: tuple[DestinationSettings, ...]) -> NoRetu
     react(lambda reactor: Deferred.fromCoroutine(check(reactor)))
 
 
-def _log_file(options: Options) -> TextIO:
+def _log_file(options: Options) -> TextIO | LogFile:
     """Where twistd would log to. Asked now, because later stdout is the log's own."""
     name = _of_twistd(options, "logfile")
     if name == "-" and not _in_foreground(options):
         raise SystemExit("rtmprelay: --logfile: a daemon cannot log to its standard output")
     if name and name != "-":
-        return cast(TextIO, LogFile.fromFullPath(name))
+        return cast(LogFile, LogFile.fromFullPath(name))
     if not name and not _in_foreground(options):
-        return cast(TextIO, LogFile.fromFullPath("twistd.log"))
+        return cast(LogFile, LogFile.fromFullPath("twistd.log"))
     return sys.stdout
 
 
@@ -260,5 +266,7 @@ def makeService(options: Options) -> RelayService:
     if options["relay-config"]:
         service.reread = options.destinations
     if not _of_twistd(options, "syslog") and not _of_twistd(options, "logger"):
-        service.observer = logs.make_observer(_log_file(options), options["log-level"], options["log-format"])
+        out = _log_file(options)
+        service.log_file = out if isinstance(out, LogFile) else None
+        service.observer = logs.make_observer(cast(TextIO, out), options["log-level"], options["log-format"])
     return service

@@ -8,11 +8,12 @@ Everything that is wrong with it is told at once, each with its place, and never
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import attrs
 from cattrs import BaseValidationError, Converter, transform_error
@@ -28,6 +29,8 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 #: A configuration is a page or two; what is larger is another file.
 _LARGEST_FILE = 1024 * 1024
+#: The longest content of a file with a key.
+_LARGEST_KEY_FILE = 65536
 
 
 @attrs.frozen
@@ -77,6 +80,15 @@ def _converter() -> Converter:
     converter.register_structure_hook(int, _exactly(int, "a whole number"))
     converter.register_structure_hook(bool, _exactly(bool, "true or false"))
     converter.register_structure_hook(float, _read_float)
+
+    def read_list(value: object, kind: Any) -> list[object]:
+        # Left alone, a text would do as the list of its characters.
+        if not isinstance(value, list):
+            raise ValueError("a list is expected")
+        (item,) = get_args(kind)
+        return list(converter.structure(value, tuple[item, ...]))
+
+    converter.register_structure_hook_func(lambda kind: get_origin(kind) is list, read_list)
     for kind in (_DestinationEntry, _RelayFile):
         converter.register_structure_hook(
             kind, make_dict_structure_fn(kind, converter, _cattrs_forbid_extra_keys=True)
@@ -107,6 +119,8 @@ def parse_relay_config(
         document = json.loads(text)
     except ValueError as error:
         raise ConfigError(f"it is not valid JSON: {error}") from None
+    except RecursionError:
+        raise ConfigError("it is not valid JSON for us: it is nested too deeply") from None
     if not isinstance(document, dict):
         raise ConfigError('it is no JSON object with a field "destinations"')
     try:
@@ -135,6 +149,8 @@ def _checked_settings(
     key = _stream_key(entry, environment, folder)
     if not entry.name.strip() or not entry.name.isprintable():
         raise ConfigError("the name must be printable text")
+    if not math.isfinite(entry.linger):
+        raise ConfigError("linger must be a number of seconds")
     if entry.max_retries < 0 or entry.linger < 0 or entry.failures_before_backup < 1:
         raise ConfigError(
             "max_retries and linger must not be negative, and failures_before_backup must be positive"
@@ -160,15 +176,33 @@ def _stream_key(entry: _DestinationEntry, environment: Mapping[str, str], folder
     if entry.stream_key is not None and entry.stream_key_file is not None:
         raise ConfigError("stream_key and stream_key_file cannot both be given")
     if entry.stream_key is not None:
-        return Secret(_fill_in(entry.stream_key, "stream_key", environment))
+        return Secret(_filled_in_key(entry.stream_key, environment))
     if entry.stream_key_file is not None:
-        path = folder / entry.stream_key_file
-        try:
-            return Secret(path.read_text().strip())
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not text"
-            raise ConfigError(f"stream_key_file {str(path)!r} cannot be read: {reason}") from None
+        return Secret(_key_from(folder / entry.stream_key_file))
     return None
+
+
+def _filled_in_key(text: str, environment: Mapping[str, str]) -> str:
+    try:
+        key = _fill_in(text, environment)
+    except ConfigError as error:
+        raise ConfigError(f"stream_key: {error}") from None
+    if text and not key:
+        # Without a key, the source's name would be taken for one.
+        raise ConfigError(f"stream_key: {text} is empty in the environment")
+    return key
+
+
+def _key_from(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8") as file:
+            key = file.read(_LARGEST_KEY_FILE).strip()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise ConfigError(f"stream_key_file {str(path)!r} cannot be read: {reason}") from None
+    if not key:
+        raise ConfigError(f"stream_key_file {str(path)!r} is empty")
+    return key
 
 
 def _existing(name: str | None, folder: Path) -> str | None:
@@ -182,17 +216,17 @@ def _existing(name: str | None, folder: Path) -> str | None:
 
 def _url(text: str, field: str, key: Secret | None, environment: Mapping[str, str]) -> RtmpUrl:
     try:
-        return RtmpUrl.parse(_fill_in(text, field, environment), key)
+        return RtmpUrl.parse(_fill_in(text, environment), key)
     except ConfigError as error:
         raise ConfigError(f"{field}: {error}") from None
 
 
-def _fill_in(text: str, field: str, environment: Mapping[str, str]) -> str:
+def _fill_in(text: str, environment: Mapping[str, str]) -> str:
     """Replace `${NAME}` by the environment's value."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in environment:
-            raise ConfigError(f"{field}: the environment has no {match[1]}")
+            raise ConfigError(f"the environment has no {match[1]}")
         return environment[match[1]]
 
     return _VARIABLE.sub(value, text)
@@ -207,6 +241,8 @@ def read_relay_config(path: str) -> list[DestinationSettings]:
         raise ConfigError(f"{path!r} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path!r} is not UTF-8 text") from None
+    except ValueError as error:
+        raise ConfigError(f"{path!r} cannot be read: {error}") from None
     if len(text) > _LARGEST_FILE:
         raise ConfigError(f"{path!r} is larger than {_LARGEST_FILE} bytes")
     try:

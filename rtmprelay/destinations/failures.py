@@ -50,8 +50,9 @@ _SENTENCES: tuple[tuple[type[Exception], str], ...] = (
     (TwistedTimeoutError, "the server does not answer (timed out)"),
     (NoRouteError, "there is no way to the server (no route)"),
     (ConnectionDone, "the server closed the connection"),
-    (ConnectionLost, "the connection was lost"),
+    # A kind of lost connection, so it must come first.
     (ConnectionAborted, "the connection was cut"),
+    (ConnectionLost, "the connection was lost"),
     (CancelledError, "the attempt was cancelled"),
 )
 

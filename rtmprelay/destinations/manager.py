@@ -49,8 +49,9 @@ class DestinationManager:
 
     def stream_started(self, stream: LiveStream) -> None:
         """Give a stream to all that want it."""
-        for destination in self:
-            destination.offer(stream)
+        if not self._stopped:
+            for destination in self:
+                destination.offer(stream)
 
     def stream_stopped(self, stream: LiveStream, clean: bool) -> None:
         """The publisher of a stream has gone."""
@@ -59,10 +60,9 @@ class DestinationManager:
 
     def _offer_everything(self) -> None:
         """A target has become free, or a destination is new: whatever is live may go there."""
-        if not self._stopped:
-            for stream in self._surroundings.registry:
-                if stream.publisher is not None:
-                    self.stream_started(stream)
+        for stream in self._surroundings.registry:
+            if stream.publisher is not None:
+                self.stream_started(stream)
 
     # -- steering --------------------------------------------------------------------------------------------
 
@@ -122,6 +122,7 @@ class DestinationManager:
     def start(self) -> None:
         """Begin again after a stop."""
         self._stopped = False
+        self._offer_everything()
 
     def statuses(self) -> list[DestinationStatus]:
         """How all of them are now."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import cast
 
 import attrs
 from twisted.application.internet import ClientService
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred, fail
 from twisted.internet.interfaces import (
     IDelayedCall,
     IProtocol,
@@ -32,7 +32,7 @@ from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationState, OutletStatus
 from rtmprelay.event_bus import EventBus
 from rtmprelay.interfaces import IFrameSubscriber
-from rtmprelay.media import milliseconds_between
+from rtmprelay.media import MediaKind, milliseconds_between
 from rtmprelay.protocols.encoding import shared_encoder
 from rtmprelay.protocols.publisher import RtmpPublisherProtocol
 from rtmprelay.streams.consumer import Consumer
@@ -121,7 +121,9 @@ class Outlet(Consumer):
         self._last_sent_time: float | None = None
         self._last_sent_timestamp: int | None = None
         self._digest = hashlib.blake2b(digest_size=16)
-        self._comparing_headers = False
+        # The decoder configuration that the server has been given, and the kinds that are to be compared with it.
+        self._headers: dict[Hashable, bytes] = {}
+        self._comparing: set[MediaKind] = set()
         self._holding: IDelayedCall | None = None
         self._ending = False
         self._ended: Deferred[None] | None = None
@@ -157,7 +159,8 @@ class Outlet(Consumer):
         """End for good: say goodbye to the server; fires when the connection has gone."""
         if self._ended is None:
             self._ending = True
-            self._ended = Deferred.fromCoroutine(self._end(reason))
+            self._ended = Deferred()
+            Deferred.fromCoroutine(self._end(reason)).chainDeferred(self._ended)
         return self._ended
 
     async def _end(self, reason: str) -> None:
@@ -183,7 +186,17 @@ class Outlet(Consumer):
         """Break the connection off, or wait no longer, and try now."""
         self._policy.reset()
         self._given_up = False
+        self._let_go()
         Deferred.fromCoroutine(self._restart()).addErrback(self._restart_failed)
+
+    def _let_go(self) -> None:
+        """Send nothing more on this connection: it is about to say goodbye."""
+        if self._link is not None:
+            self._link.consumer = None
+            self._link = None
+            self._connect_time = None
+            self._state = DestinationState.CONNECTING
+            self.detach()
 
     async def _restart(self) -> None:
         await self._service.stopService()
@@ -200,11 +213,17 @@ class Outlet(Consumer):
         self._next_attempt = None
         self._state = DestinationState.CONNECTING
         self._tell(events.DestinationConnecting, address=str(self.address))
-        attempt = self._surroundings.endpoint_for(self.address, self.settings).connect(factory)
+        try:
+            attempt = self._surroundings.endpoint_for(self.address, self.settings).connect(factory)
+        except Exception:
+            # A certificate file that has gone, say: the client service does not bear errors here.
+            attempt = fail(Failure())
         return attempt.addErrback(self._attempt_failed)
 
     def _attempt_failed(self, failure: Failure) -> Failure:
-        self._failure = classify(failure)
+        if not failure.check(CancelledError):
+            # We cancel attempts ourselves; that is no error of the destination.
+            self._failure = classify(failure)
         return failure
 
     def _delay(self, _attempts: float) -> float:
@@ -219,7 +238,7 @@ class Outlet(Consumer):
             self._given_up = True
             self._tell(events.DestinationGivenUp, failures=self._policy.failures)
             # The service cannot be stopped from inside its own question.
-            self._clock.callLater(0, self._service.stopService)
+            self._clock.callLater(0, self._stop_if_given_up)
             return LONGEST_DELAY
         self._move_to_backup()
         delay = self._policy.delay(failure.kind)
@@ -227,6 +246,10 @@ class Outlet(Consumer):
         attempt = self._policy.failures + 1
         self._tell(events.DestinationReconnecting, attempt=attempt, delay=delay, address=str(self.address))
         return delay
+
+    def _stop_if_given_up(self) -> None:
+        if self._given_up:
+            self._service.stopService()
 
     def _move_to_backup(self) -> None:
         """After so many failures in a row, the next address; the one that works is stayed with."""
@@ -238,6 +261,8 @@ class Outlet(Consumer):
         self._link = link
         self._policy.accepted(self._clock.seconds())
         self._failure = None
+        self._headers = {}
+        self._comparing = set()
         self._state = DestinationState.CONNECTED
         self._connect_time = self._clock.seconds()
         self._connections += 1
@@ -265,15 +290,15 @@ class Outlet(Consumer):
         coded = [frame for frame in startup if frame.role is not FrameRole.STARTUP]
         if last is None or not coded or milliseconds_between(last, coded[0].frame.timestamp_ms) > 0:
             return startup, wait
-        return [frame for frame in startup if frame.role is FrameRole.STARTUP], True
+        return [_not_before(last, frame) for frame in startup if frame.role is FrameRole.STARTUP], True
 
     def unlinked(self, reason: Failure) -> None:
         """The connection has gone."""
+        if self._link is not None and not self._ending:
+            self._failure = classify(reason)
         self._link = None
         self._connect_time = None
         self.detach()
-        if not self._ending:
-            self._failure = classify(reason)
         if self._holding is not None:
             # Nothing is there to be sent; the next source begins anew.
             self.end("the server was lost while the publisher was away")
@@ -288,7 +313,7 @@ class Outlet(Consumer):
 
     @override
     def frames_arrived(self, batch: FrameBatch) -> None:
-        if self._comparing_headers:
+        if self._comparing:
             self._compare_headers(batch)
         if self._link is None:
             self._missed.add(batch)
@@ -301,7 +326,12 @@ class Outlet(Consumer):
         for frame in frames:
             if frame.role <= FrameRole.AUDIO:
                 self._digest.update(frame.digest())
-                self._last_sent_timestamp = frame.frame.timestamp_ms
+                time, last = frame.frame.timestamp_ms, self._last_sent_timestamp
+                # Sound and pictures may overtake each other a little: what counts is the newest of all.
+                if last is None or milliseconds_between(last, time) > 0:
+                    self._last_sent_timestamp = time
+            elif frame.role is FrameRole.STARTUP and frame.startup_key != METADATA_KEY:
+                self._headers[frame.startup_key] = frame.frame.payload
 
     # -- the source ------------------------------------------------------------------------------------------
 
@@ -328,20 +358,24 @@ class Outlet(Consumer):
     def publisher_returned(self) -> None:
         """Go on, if what comes is encoded as what has been."""
         self._stop_holding()
-        self._comparing_headers = True
+        # What was queued and is not sent yet counts as well.
+        self._headers = {**self.stream.previous_headers, **self._headers}
+        self._comparing = {MediaKind.AUDIO, MediaKind.VIDEO} if self._headers else set()
 
     def _compare_headers(self, batch: FrameBatch) -> None:
-        before = self.stream.previous_headers
         for frame in batch.frames:
             if frame.role <= FrameRole.AUDIO:
-                self._comparing_headers = False
-            elif frame.role is FrameRole.STARTUP and frame.startup_key != METADATA_KEY:
-                known = before.get(frame.startup_key)
-                if known is not None and known != frame.frame.payload:
-                    # A platform would decode garbage: it gets a broadcast of its own.
-                    self._comparing_headers = False
-                    self.reconnect()
-                    return
+                # From here on a new configuration is the encoder's own wish.
+                self._comparing.discard(frame.frame.kind)
+            elif (
+                frame.role is FrameRole.STARTUP
+                and frame.frame.kind in self._comparing
+                and self._headers.get(frame.startup_key) != frame.frame.payload
+            ):
+                # A platform would decode garbage: it gets a broadcast of its own.
+                self._comparing = set()
+                self.reconnect()
+                return
 
     # -- status ----------------------------------------------------------------------------------------------
 
@@ -373,3 +407,10 @@ class Outlet(Consumer):
             reconnect_count=max(0, self._connections - 1),
             digest=self._digest.hexdigest(),
         )
+
+
+def _not_before(timestamp_ms: int, frame: LiveFrame) -> LiveFrame:
+    """The same startup frame, but not older than what was sent; metadata has no time of its own."""
+    if frame.startup_key == METADATA_KEY or milliseconds_between(timestamp_ms, frame.frame.timestamp_ms) >= 0:
+        return frame
+    return attrs.evolve(frame, frame=attrs.evolve(frame.frame, timestamp_ms=timestamp_ms))

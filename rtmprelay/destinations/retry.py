@@ -43,8 +43,8 @@ class RetryPolicy:
         self._accepted_at = None
         if lasted is not None and lasted >= GOOD_AFTER:
             self.failures = self._quick_closes = 0
-        elif lasted is not None and lasted < QUICK_CLOSE:
-            self._quick_closes += 1
+        elif lasted is not None:
+            self._quick_closes = self._quick_closes + 1 if lasted < QUICK_CLOSE else 0
         self.failures += 1
         if self._quick_closes >= QUICK_CLOSES_MEAN_REFUSED and failure.kind is FailureClass.NETWORK:
             sentence = f"the server closes again and again right after publish: is the key right? ({failure.sentence})"

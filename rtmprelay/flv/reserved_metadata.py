@@ -20,6 +20,9 @@ from rtmprelay.flv.script import encode_metadata
 #: Room for 3,600 keyframes: two hours with one every two seconds. Longer recordings keep fewer of them.
 DEFAULT_SPACE = 64 * 1024
 
+#: Room for what is said of the file itself, besides the keyframes.
+LEAST_SPACE = 512
+
 #: More would not fit into one AMF message of 100,000 values when it is read back.
 MOST_INDEXED = 40_000
 
@@ -41,7 +44,7 @@ class ReservedMetadata:
     def with_space(cls, values: Mapping[str, AmfValue], space: int = DEFAULT_SPACE) -> ReservedMetadata:
         """These values, and space for more; values that cannot be written are left out."""
         encoded = _encode_what_can_be(values)
-        return cls(encoded + _NULL * space, len(encoded))
+        return cls(encoded + _NULL * max(space, LEAST_SPACE), len(encoded))
 
     def completed(
         self, values: Mapping[str, AmfValue], fallback: Mapping[str, AmfValue], index: KeyframeIndex
@@ -55,7 +58,9 @@ class ReservedMetadata:
         size = len(self.payload)
         encoded = _encode_what_can_be(values)
         if len(encoded) > size:
-            values, encoded = fallback, encode_metadata(fallback)
+            values, encoded = fallback, _encode_what_can_be(fallback)
+        if len(encoded) > size:
+            return self.payload
         keyframes = index.as_amf(size - len(encoded))
         if keyframes is not None:
             encoded = _encode_what_can_be({**values, "keyframes": keyframes})

@@ -128,9 +128,9 @@ class FlvWriter:
             self._header = header
             self._append_bytes(data)
         finally:
-            self.size = self._note_whole(everything, begin)
-            self.whole = max(0, self.whole - len(before))
-            if self.whole < len(frames):
+            whole, self.size = self._note_whole(everything, begin)
+            self.whole = max(0, whole - len(before))
+            if whole < len(everything):
                 # A disk that is full takes a part of what it is given.
                 self._raw.truncate(self.size)
 
@@ -147,18 +147,18 @@ class FlvWriter:
             self.size += written
             view = view[written:]
 
-    def _note_whole(self, frames: Iterable[MediaFrame], begin: int) -> int:
-        """Take note of the frames that are in the file as a whole; where the last one ends."""
-        self.whole = 0
+    def _note_whole(self, frames: Iterable[MediaFrame], begin: int) -> tuple[int, int]:
+        """Take note of the frames that are in the file as a whole; how many they are, and where the last one ends."""
+        whole = 0
         position = begin
         for frame in frames:
             end = position + tag_size(frame.payload)
             if end > self.size:
                 break
             self.facts.note(frame, position)
-            self.whole += 1
+            whole += 1
             position = end
-        return position if self.size >= begin else 0
+        return whole, position if self.size >= begin else 0
 
     def finish(self) -> None:
         """Complete the metadata in place: first what lies in the reserved space, then what makes it count."""

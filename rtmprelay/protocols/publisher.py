@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,10 @@ NEGOTIATION_TIMEOUT = 10.0
 #: A server that takes no byte for so long, although some wait for it, is taken for dead.
 SERVER_STALL_TIMEOUT = 10.0
 
+
+#: Characters of what a server says that are kept, and the shortest part of a key that would give something away.
+_LONGEST_REFUSAL = 300
+_SHORTEST_SECRET = 6
 
 #: Frames that are kept for somebody who has asked to play and does not take them yet.
 MAX_EARLY_FRAMES = 4096
@@ -126,7 +131,7 @@ class RtmpClientProtocol(RtmpConnection):
     def _status(self, status: told.StatusReceived) -> None:
         if status.level != "error":
             self.status_received(status)
-        elif wants_authentication(status.description):
+        elif not self._accepted and wants_authentication(status.description):
             self._refuse(AuthenticationWantedError(status.description))
         else:
             self._refuse(DestinationRefusedError(_refusal(status, self.url)))
@@ -257,9 +262,18 @@ def _with_query(text: str, query: str) -> str:
 
 
 def _refusal(status: told.StatusReceived, url: RtmpUrl) -> str:
-    """What the server said, without the key, which some servers repeat."""
+    """What the server said, without the key, which some servers repeat; a server may say anything at all."""
     said = ": ".join(part for part in (status.code, status.description) if part) or "no reason given"
-    for secret in (url.key, url.password, url.app_query):
-        if secret:
-            said = said.replace(secret.reveal(), "***")
+    for secret in _secret_parts(url):
+        said = said.replace(secret, "***")
+    said = "".join(character if character.isprintable() else " " for character in said)
+    if len(said) > _LONGEST_REFUSAL:
+        said = f"{said[:_LONGEST_REFUSAL]}..."
     return f"the server refused: {said}"
+
+
+def _secret_parts(url: RtmpUrl) -> list[str]:
+    """The secrets of an address, and their parts: servers repeat a key without its query. The longest come first."""
+    wholes = [secret.reveal() for secret in (url.key, url.password, url.app_query) if secret]
+    parts = [part for whole in wholes for part in re.split("[?&=/]+", whole) if len(part) >= _SHORTEST_SECRET]
+    return sorted({*wholes, *parts}, key=len, reverse=True)

@@ -161,5 +161,7 @@ def _port(text: str | None, scheme: str) -> int:
         return DEFAULT_PORTS[scheme]
     # The text is not shown: with a slash in a password, it is the beginning of that.
     if not re.fullmatch("[0-9]{1,5}", text) or not 1 <= int(text) <= 65535:
-        raise ConfigError("its port is wrong: a number from 1 to 65535 is expected, and a slash in a password is %2F")
+        raise ConfigError(
+            "its port is wrong: a number from 1 to 65535 is expected, and a slash in a password is %2F"
+        )
     return int(text)

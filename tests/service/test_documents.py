@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import runpy
+import textwrap
 from pathlib import Path
 
 import attrs
 
+from rtmprelay.destinations.config_file import _DestinationEntry, parse_relay_config
 from rtmprelay.events import Event
 from rtmprelay.streams.limits import QueueLimits, StreamLimits
 from rtmprelay.wire.limits import ConnectionLimits
@@ -23,11 +25,21 @@ def test_the_in_memory_example() -> None:
 
 
 def test_every_limit_and_event_is_documented() -> None:
-    """docs/operations.rst names all that exist, and the fields of each event in their order."""
-    page = (DOCS / "operations.rst").read_text()
+    """The pages name all that exist, and the fields of each event in their order."""
+    page = "".join(path.read_text() for path in DOCS.glob("*.rst"))
     for limits in (ConnectionLimits, StreamLimits, QueueLimits):
         for field in attrs.fields(limits):
             assert f"\n{field.name} " in page
     for kind in Event.__subclasses__():
         fields = ", ".join(field.name for field in attrs.fields(kind))
         assert re.search(rf"^{kind.name} +{fields}\b", page, re.MULTILINE), kind.name
+
+
+def test_every_field_of_the_relay_configuration_is_documented() -> None:
+    """docs/relay.rst names all fields, and its example is one that can be read."""
+    page = (DOCS / "relay.rst").read_text()
+    for field in attrs.fields(_DestinationEntry):
+        assert re.search(rf"^{field.name} ", page, re.MULTILINE), field.name
+    example = page.partition(".. code-block:: json")[2].partition("=====")[0]
+    destinations = parse_relay_config(textwrap.dedent(example), {"YOUTUBE_KEY": "secret"})
+    assert [destination.name for destination in destinations] == ["YouTube", "archive"]

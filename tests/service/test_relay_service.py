@@ -5,18 +5,12 @@
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import cast
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from twisted.application.service import MultiService
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import SSL4ClientEndpoint
@@ -287,38 +281,6 @@ async def test_a_real_stalled_socket_beside_a_good_one(start: Start, connect: Co
     encoder.send(keyframe(50_000))
     await until(lambda: stalled.frames[-1:] == [keyframe(50_000)], "the stalled player to catch up")
     assert player.account.messages_sent == len(stalled.frames)
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that nobody but these tests trusts: key file, certificate file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.datetime.now(datetime.UTC)
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False
-        )
-        .sign(key, hashes.SHA256())
-    )
-    folder = tmp_path_factory.mktemp("tls")
-    key_file, certificate_file = folder / "key.pem", folder / "cert.pem"
-    key_file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.TraditionalOpenSSL,
-            serialization.NoEncryption(),
-        )
-    )
-    certificate_file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    return key_file, certificate_file
 
 
 def tls_endpoint(service: RelayService, certificate_file: Path) -> SSL4ClientEndpoint:

@@ -8,9 +8,6 @@ import re
 import resource
 import signal
 import socket
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,97 +15,9 @@ from typing import Any
 import pytest
 
 from rtmprelay import __version__, tap
-from rtmprelay.media import MediaFrame
-from rtmprelay.session.client_session import ClientSession
-from rtmprelay.session.events import ConnectAccepted, PlayAccepted, PublishAccepted, SessionEvent
+from rtmprelay.session.events import PlayAccepted, PublishAccepted
 from tests.helpers import keyframe, start_frames
-
-DEADLINE = 20.0
-
-LOOPBACK = "tcp:0:interface=127.0.0.1"
-
-TWISTD = [
-    sys.executable,
-    "-c",
-    "import sys; sys.argv[0] = 'twistd'; from twisted.scripts.twistd import run; run()",
-]
-TWIST = [sys.executable, "-m", "twisted"]
-
-
-def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=DEADLINE, check=False)
-
-
-def wait_for(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen"
-        time.sleep(0.01)
-
-
-class Server:
-    """A server in a process of its own, which writes its log to a file."""
-
-    def __init__(
-        self, folder: Path, *options: str, of_twistd: tuple[str, ...] = ("-n", "--pidfile=")
-    ) -> None:
-        self.log = folder / "out.log"
-        self._out = self.log.open("w")
-        command = [*TWISTD, *of_twistd, "rtmprelay", "--listen", LOOPBACK, *options]
-        self.process = subprocess.Popen(command, cwd=folder, stdout=self._out, stderr=subprocess.STDOUT)
-
-    def text(self) -> str:
-        return self.log.read_text()
-
-    def port(self, log: Path | None = None) -> int:
-        return port_in(log or self.log, self.process)
-
-    def stop(self, number: int = signal.SIGTERM) -> bool:
-        """End it; whether it ended as Twisted does: everything stopped, then by the very signal that asked for it."""
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        try:
-            return self.process.wait(DEADLINE) == -number
-        finally:
-            self.process.kill()
-            self.process.wait()
-            self._out.close()
-
-
-def port_in(log: Path, process: subprocess.Popen[bytes] | None = None) -> int:
-    """The port that a log says is open."""
-
-    def found() -> re.Match[str] | None:
-        if process is not None:
-            assert process.poll() is None, log.read_text()
-        return re.search(r"Listening on 127\.0\.0\.1:(\d+)", log.read_text() if log.exists() else "")
-
-    wait_for(found, "listening")
-    match = found()
-    assert match is not None
-    return int(match[1])
-
-
-class BlockingClient:
-    """An RTMP client on a plain socket."""
-
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), DEADLINE)
-        self.session = ClientSession("live", "rtmp://127.0.0.1/live")
-        self.events: list[SessionEvent] = []
-        self.wait(ConnectAccepted)
-
-    def wait(self, kind: type[object]) -> None:
-        while not any(isinstance(event, kind) for event in self.events):
-            self.socket.sendall(self.session.bytes_to_send())
-            data = self.socket.recv(65536)
-            assert data, "the server closed the connection"
-            self.events += self.session.receive_data(data, 0.0)
-        self.socket.sendall(self.session.bytes_to_send())
-
-    def send(self, *frames: MediaFrame) -> None:
-        for frame in frames:
-            self.socket.sendall(self.session.send_media(frame))
+from tests.service.command import LOOPBACK, TWIST, TWISTD, BlockingClient, Server, port_in, run, wait_for
 
 
 @pytest.fixture
@@ -394,3 +303,17 @@ def test_the_options_become_the_configuration(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(tap, "_raise_file_limit", lambda: None)
     service = tap.makeService(options)
     assert service.config is config
+
+
+def test_sigusr1_begins_a_new_log_file(tmp_path: Path) -> None:
+    """What logrotate asks for: the old file is put aside, and lines go to a new one."""
+    server = Server(tmp_path, of_twistd=("-n", "--pidfile=", "--logfile=relay.log"))
+    try:
+        port = server.port(tmp_path / "relay.log")
+        server.process.send_signal(signal.SIGUSR1)
+        wait_for((tmp_path / "relay.log.1").exists, "the rotation")
+        BlockingClient(port).socket.close()
+        wait_for(lambda: "Connection c000001 closed" in (tmp_path / "relay.log").read_text(), "a new line")
+        assert "Listening on" in (tmp_path / "relay.log.1").read_text()
+    finally:
+        server.stop()

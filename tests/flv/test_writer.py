@@ -1,0 +1,218 @@
+"""A file that is good at any moment of its writing, and complete at the end."""
+
+from __future__ import annotations
+
+import io
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rtmprelay.amf0 import AmfValue
+from rtmprelay.flv.container import TagReader
+from rtmprelay.flv.keyframe_index import KeyframeIndex
+from rtmprelay.flv.script import decode_metadata, encode_metadata
+from rtmprelay.flv.writer import FlvWriter
+from rtmprelay.media import MediaFrame, MediaKind
+from tests.flv.media import (
+    AAC_HEADER,
+    AVC_HEADER,
+    FRAMES,
+    MemoryFile,
+    frames_in,
+    groups,
+    metadata_of,
+    picture,
+    sound,
+    write_file,
+)
+
+
+def metadata_frame(**values: AmfValue) -> MediaFrame:
+    return MediaFrame(MediaKind.DATA, 0, encode_metadata(values))
+
+
+def index_of(data: bytes) -> list[tuple[float, float]]:
+    keyframes = cast("dict[str, list[float]]", metadata_of(data)["keyframes"])
+    assert list(keyframes) == ["times", "filepositions"]
+    return list(zip(keyframes["times"], keyframes["filepositions"], strict=True))
+
+
+def test_frames_stay_as_they_are() -> None:
+    frames = groups(3)
+    startup = [metadata_frame(width=1.0), AVC_HEADER, AAC_HEADER]
+    assert frames_in(write_file(frames, startup))[1:] == [AVC_HEADER, AAC_HEADER, *frames]
+
+
+def test_the_metadata_is_completed() -> None:
+    startup = [metadata_frame(width=640.0, height=360.0, encoder="x", duration=0.0), AVC_HEADER, AAC_HEADER]
+    data = write_file(groups(3, begin_ms=1000), startup)
+    values = metadata_of(data)
+    assert values | {"keyframes": None} == {
+        "videocodecid": 7.0,
+        "audiocodecid": 10.0,
+        "width": 640.0,
+        "height": 360.0,
+        "encoder": "x",
+        "duration": 0.56,
+        "filesize": float(len(data)),
+        "lasttimestamp": 1.56,
+        "lastkeyframetimestamp": 1.4,
+        "hasAudio": True,
+        "hasVideo": True,
+        "hasMetadata": True,
+        "hasKeyframes": True,
+        "keyframes": None,
+    }
+    # First the decoder configuration, with its own time, then every keyframe.
+    assert [time for time, _ in index_of(data)] == [0.0, 1.0, 1.2, 1.4]
+    tags = {float(tag.offset): tag for tag in TagReader(io.BytesIO(data))}
+    found = [tags[position].to_frame() for _, position in index_of(data)]
+    assert found == [AVC_HEADER, *(picture(time, key=True) for time in (1000, 1200, 1400))]
+
+
+def test_the_length_of_the_metadata_never_changes() -> None:
+    raw = MemoryFile()
+    writer = FlvWriter(raw, [AVC_HEADER])
+    writer.append(groups(2))
+    before = len(raw.data)
+    assert "duration" not in metadata_of(bytes(raw.data))
+    writer.finish()
+    assert len(raw.data) == before == writer.size
+    assert frames_in(bytes(raw.data))[1:] == [AVC_HEADER, *groups(2)]
+
+
+def test_a_crash_between_any_two_writes_leaves_old_or_new_metadata() -> None:
+    raw = MemoryFile()
+    writer = FlvWriter(raw, [metadata_frame(width=2.0), AVC_HEADER], {"rtmprelay_app": "live"})
+    writer.append(groups(2))
+    before = bytes(raw.data)
+    raw.writes.clear()
+    writer.finish()
+    assert raw.synced == 3
+    first, last = raw.writes
+    assert len(last[1]) < 4096 - last[0], "what makes it count lies in one page"
+    for done in range(len(first[1]) + 1):
+        torn = before[: first[0]] + first[1][:done] + before[first[0] + done :]
+        assert metadata_of(torn) == {"width": 2.0, "rtmprelay_app": "live"}
+        if done % 997:
+            continue
+        assert frames_in(torn)[1:] == frames_in(before)[1:]
+    assert "keyframes" in metadata_of(bytes(raw.data))
+
+
+def test_keyframes_are_thinned_when_there_is_little_space() -> None:
+    data = write_file(groups(400, pictures=1), [AVC_HEADER], space=1000)
+    index = index_of(data)
+    assert 20 < len(index) < 50
+    assert index[0][0] == 0.0
+    steps = {round(after[0] - before[0], 3) for before, after in zip(index[1:], index[2:], strict=False)}
+    assert len(steps) == 1, "evenly"
+    tags = {tag.offset: tag for tag in TagReader(io.BytesIO(data))}
+    for time, position in index[1:]:
+        assert tags[int(position)].timestamp_ms == round(time * 1000)
+
+
+def test_an_index_has_a_bound() -> None:
+    index = KeyframeIndex(max_entries=16)
+    for number in range(10_000):
+        index.add(number, number)
+    assert 8 <= len(index) <= 16
+    times = [time for time, _ in index]
+    assert times[0] == 0
+    assert len({after - before for before, after in zip(times, times[1:], strict=False)}) == 1
+
+
+def test_metadata_that_grew_too_large_is_left_as_it_was() -> None:
+    raw = MemoryFile()
+    writer = FlvWriter(raw, [metadata_frame(width=2.0)], space=600)
+    writer.append([metadata_frame(note="x" * 2000), *groups(1)])
+    writer.finish()
+    values = metadata_of(bytes(raw.data))
+    assert values["width"] == 2.0
+    assert values["duration"] == 0.16
+    assert "note" not in values
+
+
+def test_what_the_publisher_says_of_another_file_is_not_kept() -> None:
+    startup = [metadata_frame(duration=99.0, filesize=1.0, keyframes={"times": []}, title="t")]
+    raw = MemoryFile()
+    writer = FlvWriter(raw, startup)
+    writer.append(groups(1))
+    assert metadata_of(bytes(raw.data)) == {"title": "t"}
+
+
+@pytest.mark.parametrize(
+    ("frames", "flags"), [([sound(0)], 4), ([picture(0, key=True)], 1), (groups(1), 5)], ids=["a", "v", "av"]
+)
+def test_the_header_says_which_media_there_are(frames: list[MediaFrame], flags: int) -> None:
+    assert write_file(frames)[4] == flags
+
+
+def test_video_that_comes_late_is_announced_at_once() -> None:
+    raw = MemoryFile()
+    writer = FlvWriter(raw)
+    writer.append([sound(0)])
+    assert raw.data[4] == 4
+    writer.append([AVC_HEADER, picture(40, key=True)])
+    assert raw.data[4] == 5
+
+
+def test_times_go_on_across_the_end_of_the_circle() -> None:
+    end = 1 << 32
+    frames = [
+        picture(end - 2000, key=True),
+        picture(end - 1000),
+        picture(0, key=True),
+        picture(1000),
+        picture(2000, key=True),
+    ]
+    data = write_file(frames)
+    values = metadata_of(data)
+    assert values["duration"] == 4.0
+    assert [time for time, _ in index_of(data)] == [(end - 2000) / 1000, end / 1000, (end + 2000) / 1000]
+    assert frames_in(data)[1:] == frames
+
+
+@given(FRAMES, FRAMES, st.integers(0, 1300))
+def test_a_disk_that_becomes_full_leaves_whole_tags(
+    first: list[MediaFrame], second: list[MediaFrame], room: int
+) -> None:
+    raw = MemoryFile(room)
+    writer = FlvWriter(raw, space=0)
+    whole: list[MediaFrame] = []
+    for frames in (first, second):
+        try:
+            writer.append(frames)
+        except OSError:
+            whole += frames[: writer.whole]
+            break
+        whole += frames
+        assert writer.whole == len(frames)
+    data = bytes(raw.data)
+    assert len(data) == writer.size
+    reader = TagReader(io.BytesIO(data))
+    assert [tag.to_frame() for tag in reader][1:] == whole
+    assert not reader.truncated or not data
+    if whole:
+        writer.finish()
+        assert metadata_of(bytes(raw.data))["filesize"] == float(len(data))
+
+
+@given(FRAMES, st.data())
+def test_any_cut_gives_back_the_whole_tags_before_it(frames: list[MediaFrame], data: st.DataObject) -> None:
+    file = write_file(frames, space=50)
+    cut = data.draw(st.integers(0, len(file)))
+    tags = list(TagReader(io.BytesIO(file)))
+    got = list(TagReader(io.BytesIO(file[:cut])))
+    assert got == [tag for tag in tags if tag.end <= cut]
+
+
+def test_metadata_that_cannot_be_written_again_is_left_out() -> None:
+    looped = b"\x03\x00\x01a\x07\x00\x01\x00\x00\x09"
+    payload = b"\x02\x00\x0aonMetaData\x03\x00\x04loop" + looped + b"\x00\x01w\x00" + bytes(8) + b"\0\0\x09"
+    assert decode_metadata(payload) is not None
+    data = write_file(groups(1), [MediaFrame(MediaKind.DATA, 0, payload)])
+    assert metadata_of(data)["w"] == 0.0
+    assert "loop" not in metadata_of(data)
