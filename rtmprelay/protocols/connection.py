@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Protocol as TypingProtocol
 from typing import cast
 
@@ -16,6 +17,7 @@ from zope.interface import implementer
 
 from rtmprelay.errors import LimitExceededError, RemoteProtocolError
 from rtmprelay.protocols.stall import StallWatch
+from rtmprelay.protocols.transport_buffers import write_at_once
 from rtmprelay.session.events import SessionEvent
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.wire.limits import ConnectionLimits
@@ -123,9 +125,11 @@ class RtmpConnection(Protocol):
     @override
     def connectionMade(self) -> None:
         if ITCPTransport.providedBy(self.transport):
-            # Small control messages must not wait for Nagle's algorithm.
-            self.transport.setTcpNoDelay(True)
-            self.transport.setTcpKeepAlive(True)
+            # Older Twisted says this of unix sockets too, which know no such options.
+            with suppress(OSError):
+                # Small control messages must not wait for Nagle's algorithm.
+                self.transport.setTcpNoDelay(True)
+                self.transport.setTcpKeepAlive(True)
         self._wire.registerProducer(self, True)
         self.opened()
         self.flush()
@@ -155,7 +159,7 @@ class RtmpConnection(Protocol):
     def write_media(self, data: bytes) -> None:
         """Send media to the peer."""
         self.bytes_out += len(data)
-        self._wire.write(data)
+        write_at_once(self._wire, data)
 
     def flush(self) -> None:
         """Send what the session has to say. A peer that asks and asks but does not read is cut off."""

@@ -22,12 +22,14 @@ from rtmprelay.events import Event
 from rtmprelay.flv.script import without_set_data_frame
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.protocols.publish_endpoint import RtmpPublishEndpoint
+from rtmprelay.protocols.server import ServerSettings
 from rtmprelay.secret import Secret
 from rtmprelay.testing import MemoryClient, MemoryEndpoint, MemoryServer, MemoryTransport
 from rtmprelay.wire import commands
 from rtmprelay.wire.chunks import ChunkReader, ChunkWriter, RawMessage
 from rtmprelay.wire.commands import StatusCode
 from rtmprelay.wire.handshake import ServerHandshake
+from rtmprelay.wire.limits import ConnectionLimits
 from rtmprelay.wire.messages import Command, Message, from_raw, to_raw
 from rtmprelay.wire.url import RtmpUrl
 
@@ -210,7 +212,9 @@ class RelayWorld:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.relay = MemoryServer(clock=self.clock)
+        # Encoders may be silent for as long as a test likes.
+        limits = ConnectionLimits(idle_timeout=1e6)
+        self.relay = MemoryServer(ServerSettings(limits=limits), clock=self.clock)
         self.stubs: dict[str, StubServer] = {}
         self.servers: dict[str, MemoryServer] = {"relay": self.relay}
         self.endpoints: dict[str, IStreamClientEndpoint] = {}
