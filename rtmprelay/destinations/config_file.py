@@ -22,6 +22,7 @@ from cattrs.gen import make_dict_structure_fn
 from rtmprelay.destinations.manager import refuse_duplicates
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
+from rtmprelay.protocols.publish_endpoint import read_certificates
 from rtmprelay.secret import Secret
 from rtmprelay.wire.url import RtmpUrl
 
@@ -86,9 +87,14 @@ def _converter() -> Converter:
         if not isinstance(value, list):
             raise ValueError("a list is expected")
         (item,) = get_args(kind)
-        return list(converter.structure(value, tuple[item, ...]))
+        items: Any = tuple.__class_getitem__((item, ...))
+        return list(converter.structure(value, items))
 
-    converter.register_structure_hook_func(lambda kind: get_origin(kind) is list, read_list)
+    def is_list(kind: Any) -> bool:
+        origin: Any = get_origin(kind)
+        return origin is list
+
+    converter.register_structure_hook_func(is_list, read_list)
     for kind in (_DestinationEntry, _RelayFile):
         converter.register_structure_hook(
             kind, make_dict_structure_fn(kind, converter, _cattrs_forbid_extra_keys=True)
@@ -167,7 +173,7 @@ def _checked_settings(
         match=entry.match,
         linger=entry.linger,
         verify=entry.verify,
-        ca_file=_existing(entry.ca_file, folder),
+        ca_file=_certificate_file(entry.ca_file, folder),
         metadata=entry.metadata,
     )
 
@@ -205,13 +211,12 @@ def _key_from(path: Path) -> str:
     return key
 
 
-def _existing(name: str | None, folder: Path) -> str | None:
+def _certificate_file(name: str | None, folder: Path) -> str | None:
     if name is None:
         return None
-    path = folder / name
-    if not path.is_file():
-        raise ConfigError(f"ca_file {str(path)!r} does not exist")
-    return str(path)
+    path = str(folder / name)
+    read_certificates(path)
+    return path
 
 
 def _url(text: str, field: str, key: Secret | None, environment: Mapping[str, str]) -> RtmpUrl:

@@ -13,6 +13,7 @@ from rtmprelay.destinations.outlet import Outlet, Surroundings
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationStatus, OutletStatus, joint_state
 from rtmprelay.streams.live_stream import LiveStream
+from rtmprelay.wire.url import RtmpUrl
 
 
 @attrs.define(eq=False)
@@ -49,12 +50,19 @@ class Destination:
         self._surroundings = surroundings
         self._released = released
         self._outlets: dict[str, Outlet] = {}
+        # Which streams were told that another one holds their target, and which one that was.
+        self._refused: dict[str, str] = {}
         self._past = _Past()
 
     @property
     def name(self) -> str:
         """What it is called."""
         return self.settings.name
+
+    def target_of(self, stream: LiveStream) -> RtmpUrl:
+        """Where a stream would go."""
+        app, _, name = stream.key.rpartition("/")
+        return self.settings.url.filled_in(app, name)
 
     # -- streams ---------------------------------------------------------------------------------------------
 
@@ -65,16 +73,27 @@ class Destination:
         outlet = Outlet(self.settings, stream, self._surroundings, self._outlet_ended)
         holder = next((other for other in self._outlets.values() if other.target == outlet.target), None)
         if holder is not None:
-            refused = events.DestinationSourceRefused(
-                destination=self.name, stream=stream.key, holder=holder.stream.key
-            )
-            self._surroundings.events.publish(refused)
+            self._refuse(stream.key, holder.stream.key)
             return
+        self._refused.pop(stream.key, None)
         self._outlets[stream.key] = outlet
         outlet.start()
 
+    def _refuse(self, stream: str, holder: str) -> None:
+        """Say once why a stream is not sent, however often it is offered."""
+        if self._refused.get(stream) != holder:
+            self._refused[stream] = holder
+            self._surroundings.events.publish(
+                events.DestinationSourceRefused(destination=self.name, stream=stream, holder=holder)
+            )
+
+    def holds(self, target: RtmpUrl) -> bool:
+        """Whether one of its streams goes to this place, or is just leaving it."""
+        return any(outlet.target.same_place == target.same_place for outlet in self._outlets.values())
+
     def source_stopped(self, stream: LiveStream, clean: bool) -> None:
         """The publisher of a stream has gone."""
+        self._refused.pop(stream.key, None)
         outlet = self._outlets.get(stream.key)
         if outlet is not None:
             outlet.source_stopped(clean)

@@ -21,7 +21,7 @@ from twisted.internet.error import (
 from twisted.internet.error import TimeoutError as TwistedTimeoutError
 from twisted.python.failure import Failure
 
-from rtmprelay.errors import DestinationRefusedError, LimitExceededError, ProtocolError
+from rtmprelay.errors import ConfigError, DestinationRefusedError, LimitExceededError, ProtocolError
 
 
 class FailureClass(Enum):
@@ -62,6 +62,9 @@ def classify(failure: Failure) -> DestinationFailure:
     error = failure.value
     if isinstance(error, DestinationRefusedError):
         return DestinationFailure(FailureClass.REFUSED, str(error))
+    if isinstance(error, ConfigError):
+        # A file that was there when the configuration was read.
+        return DestinationFailure(FailureClass.NETWORK, str(error))
     if isinstance(error, LimitExceededError):
         # We went away because the server was too slow; that is a matter of the network.
         return DestinationFailure(FailureClass.NETWORK, str(error))

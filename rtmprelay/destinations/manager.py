@@ -33,6 +33,8 @@ class DestinationManager:
     def __init__(self, surroundings: Surroundings) -> None:
         self._surroundings = surroundings
         self._destinations: dict[str, Destination] = {}
+        # Removed, but still saying goodbye to their servers.
+        self._leaving: dict[Destination, Deferred[None]] = {}
         self._stopped = False
         surroundings.registry.add_observer(self)
 
@@ -51,7 +53,10 @@ class DestinationManager:
         """Give a stream to all that want it."""
         if not self._stopped:
             for destination in self:
-                destination.offer(stream)
+                target = destination.target_of(stream)
+                # A server refuses a key that is in use: who takes over from one that leaves is offered it then.
+                if not any(leaving.holds(target) for leaving in self._leaving):
+                    destination.offer(stream)
 
     def stream_stopped(self, stream: LiveStream, clean: bool) -> None:
         """The publisher of a stream has gone."""
@@ -76,7 +81,13 @@ class DestinationManager:
         """Use a destination no longer; fires when its connections have gone."""
         destination = self._find(name)
         del self._destinations[name]
-        return destination.end("the destination was removed")
+        gone: Deferred[None] = Deferred()
+        self._leaving[destination] = gone
+        destination.end("the destination was removed").addBoth(self._left, destination)
+        return gone
+
+    def _left(self, result: object, destination: Destination) -> None:
+        self._leaving.pop(destination).callback(None)
 
     def enable(self, name: str) -> None:
         """Use a destination again."""
@@ -117,7 +128,7 @@ class DestinationManager:
         """End everything properly; fires when all connections have gone."""
         self._stopped = True
         ended = [destination.end("the server stops") for destination in self]
-        return gatherResults(ended).addCallback(lambda _: None)
+        return gatherResults([*ended, *self._leaving.values()]).addCallback(lambda _: None)
 
     def start(self) -> None:
         """Begin again after a stop."""

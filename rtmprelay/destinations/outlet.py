@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import cast
 
 import attrs
@@ -18,6 +19,7 @@ from twisted.internet.interfaces import (
     IStreamClientEndpoint,
 )
 from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from typing_extensions import override
@@ -65,7 +67,7 @@ class _Link(Protocol):
 
     @override
     def connectionMade(self) -> None:
-        self._outlet.linked(cast(RtmpPublisherProtocol, self.transport))
+        self._outlet.accepted(cast(RtmpPublisherProtocol, self.transport))
 
     @override
     def connectionLost(self, reason: Failure = connectionDone) -> None:
@@ -126,6 +128,8 @@ class Outlet(Consumer):
         self._comparing: set[MediaKind] = set()
         self._holding: IDelayedCall | None = None
         self._ending = False
+        # Whether the client service has called us: then it cannot be stopped or started.
+        self._inside_service = False
         self._ended: Deferred[None] | None = None
         self._missed = Missed()
         self._reporter = DeliveryReporter(self, self._tell, self._clock)
@@ -167,7 +171,7 @@ class Outlet(Consumer):
         self._stop_holding()
         self._reporter.stop()
         self._surroundings.registry.leave(self.stream, self)
-        await self._service.stopService()
+        await self._stop_service()
         self.close()
         self._settle_missed()
         self._reporter.report_drops()
@@ -199,9 +203,15 @@ class Outlet(Consumer):
             self.detach()
 
     async def _restart(self) -> None:
-        await self._service.stopService()
+        await self._stop_service()
         if not self._ending:
             self._service.startService()
+
+    async def _stop_service(self) -> None:
+        if self._inside_service:
+            # Somebody who was told an event wants us to stop because of it.
+            await deferLater(self._clock, 0)
+        await self._service.stopService()
 
     def _restart_failed(self, failure: Failure) -> None:
         self._log.failure("Restarting {name} failed", failure, name=self.settings.name)
@@ -212,6 +222,10 @@ class Outlet(Consumer):
         """Make one attempt to reach the server."""
         self._next_attempt = None
         self._state = DestinationState.CONNECTING
+        with self._called_by_service():
+            return self._attempt(factory)
+
+    def _attempt(self, factory: IProtocolFactory) -> Deferred[IProtocol]:
         self._tell(events.DestinationConnecting, address=str(self.address))
         try:
             attempt = self._surroundings.endpoint_for(self.address, self.settings).connect(factory)
@@ -226,8 +240,20 @@ class Outlet(Consumer):
             self._failure = classify(failure)
         return failure
 
+    @contextmanager
+    def _called_by_service(self) -> Iterator[None]:
+        before, self._inside_service = self._inside_service, True
+        try:
+            yield
+        finally:
+            self._inside_service = before
+
     def _delay(self, _attempts: float) -> float:
         """How long the client service is to wait after what has just failed."""
+        with self._called_by_service():
+            return self._delay_after_failure()
+
+    def _delay_after_failure(self) -> float:
         now = self._clock.seconds()
         nothing_known = DestinationFailure(FailureClass.NETWORK, "the connection was lost")
         failure = self._policy.failed(self._failure or nothing_known, now)
@@ -256,8 +282,12 @@ class Outlet(Consumer):
         if len(self._addresses) > 1 and self._policy.failures % self.settings.failures_before_backup == 0:
             self._address = (self._address + 1) % len(self._addresses)
 
-    def linked(self, link: RtmpPublisherProtocol) -> None:
+    def accepted(self, link: RtmpPublisherProtocol) -> None:
         """The server accepted the publish."""
+        with self._called_by_service():
+            self._linked(link)
+
+    def _linked(self, link: RtmpPublisherProtocol) -> None:
         self._link = link
         self._policy.accepted(self._clock.seconds())
         self._failure = None
@@ -343,8 +373,8 @@ class Outlet(Consumer):
         if clean or self._link is None or self.settings.linger <= 0:
             self.end("the publisher ended the stream" if clean else "the publisher was lost")
             return
-        self._tell(events.DestinationHeld, linger=self.settings.linger)
         self._holding = self._clock.callLater(self.settings.linger, self._waited_enough)
+        self._tell(events.DestinationHeld, linger=self.settings.linger)
 
     def _waited_enough(self) -> None:
         self._holding = None

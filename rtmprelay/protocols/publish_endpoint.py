@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import attrs
-from OpenSSL import SSL
+from OpenSSL import SSL, crypto
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
 from twisted.internet.interfaces import (
@@ -25,6 +25,7 @@ from twisted.internet.ssl import (
 from twisted.protocols.tls import TLSMemoryBIOProtocol
 from zope.interface import implementer
 
+from rtmprelay.errors import ConfigError
 from rtmprelay.protocols.publisher import (
     AuthenticationWantedError,
     ClientSettings,
@@ -70,11 +71,23 @@ def _tls_creator(host: str, trust: TlsTrust) -> IOpenSSLClientConnectionCreator:
         return _UnverifiedTls(host)
     if trust.ca_file is None:
         return optionsForClientTLS(host)
-    pem = Path(trust.ca_file).read_bytes()
-    end = b"-----END CERTIFICATE-----"
-    certificates = [Certificate.loadPEM(part + end) for part in pem.split(end)[:-1]]
-    roots = trustRootFromCertificates(certificates)
+    roots = trustRootFromCertificates(read_certificates(trust.ca_file))
     return optionsForClientTLS(host, trustRoot=roots)
+
+
+def read_certificates(path: str) -> list[Certificate]:
+    """The certificates in a PEM file; there must be one at least."""
+    end = b"-----END CERTIFICATE-----"
+    try:
+        pem = Path(path).read_bytes()
+        certificates = [Certificate.loadPEM(part + end) for part in pem.split(end)[:-1]]
+    except OSError as error:
+        raise ConfigError(f"ca_file {path!r} cannot be read: {error.strerror}") from None
+    except (ValueError, crypto.Error):
+        raise ConfigError(f"ca_file {path!r} has a certificate in it that cannot be read") from None
+    if not certificates:
+        raise ConfigError(f"ca_file {path!r} has no certificate in it")
+    return certificates
 
 
 def transport_endpoint(reactor: Any, url: RtmpUrl, trust: TlsTrust | None = None) -> IStreamClientEndpoint:

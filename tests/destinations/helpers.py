@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, fail, succeed
@@ -23,7 +23,6 @@ from rtmprelay.flv.script import without_set_data_frame
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.protocols.publish_endpoint import RtmpPublishEndpoint
 from rtmprelay.protocols.server import ServerSettings
-from rtmprelay.secret import Secret
 from rtmprelay.testing import MemoryClient, MemoryEndpoint, MemoryServer, MemoryTransport
 from rtmprelay.wire import commands
 from rtmprelay.wire.chunks import ChunkReader, ChunkWriter, RawMessage
@@ -36,9 +35,6 @@ from rtmprelay.wire.url import RtmpUrl
 _E = TypeVar("_E", bound=Event)
 
 ADDRESS = IPv4Address("TCP", "192.0.2.9", 1935)
-
-#: What a command that asks for something is answered with: None is silence.
-Answer = Callable[["StubConnection", Command], "list[Message]"]
 
 
 class StubConnection:
@@ -199,7 +195,8 @@ class StubServer:
 
     def pump(self) -> bool:
         """Move what waits; whether anything did."""
-        return any([connection.pump() for connection in self.connections])
+        moved = [connection.pump() for connection in self.connections]
+        return any(moved)
 
     def lose_all(self) -> None:
         """The network breaks."""
@@ -259,7 +256,7 @@ class RelayWorld:
         self.pump()
         return encoder
 
-    def add(self, name: str = "one", url: str = "rtmp://one/live/key", **more: object) -> None:
+    def add(self, name: str = "one", url: str = "rtmp://one/live/key", **more: Any) -> None:
         """One more destination."""
         self.manager.add(destination(name, url, **more))
         self.pump()
@@ -276,7 +273,7 @@ class RelayWorld:
         for _ in range(6):
             for server in self.servers.values():
                 server.pump()
-            while any([stub.pump() for stub in self.stubs.values()]):
+            while sum(stub.pump() for stub in self.stubs.values()):
                 pass
 
     def advance(self, seconds: float, step: float = 0.5) -> None:
@@ -313,8 +310,6 @@ class RelayWorld:
                 assert min(outlet.messages_sent, outlet.messages_dropped, outlet.messages_queued) >= 0
 
 
-def destination(name: str = "one", url: str = "rtmp://one/live/key", **more: object) -> DestinationSettings:
-    """The settings of a destination; a `key` among them is the stream key, given apart."""
-    key = more.pop("key", None)
-    parsed = RtmpUrl.parse(url, Secret(str(key)) if key is not None else None)
-    return DestinationSettings(name=name, url=parsed, **more)  # type: ignore[arg-type]
+def destination(name: str = "one", url: str = "rtmp://one/live/key", **more: Any) -> DestinationSettings:
+    """The settings of a destination."""
+    return DestinationSettings(name=name, url=RtmpUrl.parse(url), **more)

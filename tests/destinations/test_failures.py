@@ -11,6 +11,7 @@ from twisted.python.failure import Failure
 
 from rtmprelay.destinations.failures import DestinationFailure, FailureClass, classify
 from rtmprelay.errors import (
+    ConfigError,
     DestinationRefusedError,
     LimitExceededError,
     LocalProtocolError,
@@ -48,9 +49,14 @@ CASES = [
     (RemoteProtocolError("it is HTTP"), "protocol", "does not speak RTMP as it should: it is HTTP"),
     (ProtocolError("odd"), "protocol", "does not speak RTMP as it should: odd"),
     (LocalProtocolError("ours"), "protocol", "does not speak RTMP as it should: ours"),
-    (LimitExceededError("stall_timeout", "no byte for 10 s"), "network", "no byte for 10 s (limit: stall_timeout)"),
+    (
+        LimitExceededError("stall_timeout", "no byte for 10 s"),
+        "network",
+        "no byte for 10 s (limit: stall_timeout)",
+    ),
     (DestinationRefusedError("the server refused: BadName"), "refused", "the server refused: BadName"),
     (AuthenticationRefusedError("not you"), "refused", "not you"),
+    (ConfigError("ca_file 'x' cannot be read"), "network", "ca_file 'x' cannot be read"),
     (OddError("with a secret"), "protocol", "an unexpected error: OddError"),
 ]
 

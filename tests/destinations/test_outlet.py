@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+from unittest import mock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -46,7 +49,7 @@ class OutletTests(SynchronousTestCase):
     def last(self) -> StubConnection:
         return self.server.last
 
-    def begin(self, **settings: object) -> MemoryClient:
+    def begin(self, **settings: Any) -> MemoryClient:
         """Add the destination, publish, and send the first frames."""
         self.world.add(**settings)
         encoder = self.world.encoder()
@@ -55,13 +58,17 @@ class OutletTests(SynchronousTestCase):
 
     def assert_begins_properly(self, connection: StubConnection) -> None:
         """Metadata in its envelope, headers, a keyframe."""
-        self.assertTrue(connection.media[0].payload.startswith(b"\x02\x00\x0d@setDataFrame\x02\x00\x0aonMetaData"))
-        self.assertEqual([raw.payload[:2] for raw in connection.media[1:4]], [b"\x17\x00", b"\xaf\x00", b"\x17\x01"])
+        self.assertTrue(
+            connection.media[0].payload.startswith(b"\x02\x00\x0d@setDataFrame\x02\x00\x0aonMetaData")
+        )
+        self.assertEqual(
+            [raw.payload[:2] for raw in connection.media[1:4]], [b"\x17\x00", b"\xaf\x00", b"\x17\x01"]
+        )
 
     def assert_time_goes_on(self) -> None:
         """Over all connections, coded frames never go back in time, and none comes twice."""
         messages = [raw for connection in self.server.connections for raw in coded(connection.media)]
-        for before, after in zip(messages, messages[1:], strict=False):
+        for before, after in pairwise(messages):
             self.assertGreaterEqual(milliseconds_between(before.timestamp, after.timestamp), 0)
         self.assertEqual(len({raw.payload for raw in messages}), len(messages), "a frame was sent twice")
 
@@ -85,7 +92,9 @@ class StateTests(OutletTests):
         outlet = self.world.outlet()
         self.assertIs(outlet.state, State.CONNECTING)
         self.assertIs(self.world.status().state, State.CONNECTING)
-        self.assertEqual((outlet.connect_time, outlet.next_attempt_time, outlet.last_error), (None, None, None))
+        self.assertEqual(
+            (outlet.connect_time, outlet.next_attempt_time, outlet.last_error), (None, None, None)
+        )
         self.assertEqual(outlet.messages_sent, 0)
         self.assertEqual(self.last.media, [])
         self.world.assert_balanced()
@@ -192,7 +201,9 @@ class StateTests(OutletTests):
         self.assertEqual(outlet.next_attempt_time, 41.0)
         self.world.advance(1)
         outlet = self.world.outlet()
-        self.assertEqual((outlet.state, outlet.reconnect_count, outlet.connect_time), (State.CONNECTED, 1, 41.0))
+        self.assertEqual(
+            (outlet.state, outlet.reconnect_count, outlet.connect_time), (State.CONNECTED, 1, 41.0)
+        )
         self.assertEqual(self.world.status().reconnect_count, 1)
         self.world.send(encoder, keyframe(50_000))
         self.world.assert_balanced()
@@ -363,6 +374,20 @@ class OrderTests(OutletTests):
         self.assert_time_goes_on()
         self.world.assert_balanced()
 
+    def test_pictures_behind_the_end_of_32_bits_are_newer_than_those_before(self) -> None:
+        self.world.add()
+        encoder = self.world.encoder()
+        begin = TIMESTAMP_MODULUS - 300
+        self.world.send(encoder, *start_frames(), *wrapped(group_around(begin)))
+        self.server.lose_all()
+        self.world.send(encoder, *wrapped(group_around(begin + 400)))
+        self.world.advance(1)
+        self.assertEqual(coded(self.last.media)[0].timestamp, 100)
+        self.server.lose_all()
+        self.world.advance(2)
+        self.assertEqual(coded(self.last.media), [])
+        self.assert_time_goes_on()
+
     def test_the_message_stream_is_the_one_that_the_server_gave(self) -> None:
         encoder = self.begin()
         self.server.stream_id = 9
@@ -457,7 +482,9 @@ class StallTests(OutletTests):
     def test_a_stalled_one_that_ends(self) -> None:
         encoder = self.begin()
         self.last.transport.stalled = True
-        self.world.send(encoder, *[frame for begin in range(200, 2200, 200) for frame in group(begin, size=10_000)])
+        self.world.send(
+            encoder, *[frame for begin in range(200, 2200, 200) for frame in group(begin, size=10_000)]
+        )
         queued = self.world.outlet().messages_queued
         encoder.end()
         self.world.advance(2)
@@ -508,7 +535,10 @@ class SourceTests(OutletTests):
         self.assertNotIn("FCUnpublish", self.last.commands)
         before, after = coded(self.last.media)[:10], coded(self.last.media)[10:]
         # One offset for sound and pictures, as long a gap as there was.
-        self.assertEqual({raw.timestamp - frame.timestamp_ms for raw, frame in zip(after, group(7000), strict=True)}, {9660 - 7000})
+        self.assertEqual(
+            {raw.timestamp - frame.timestamp_ms for raw, frame in zip(after, group(7000), strict=True)},
+            {9660 - 7000},
+        )
         self.assertEqual(before[-1].timestamp, 160)
         self.assert_time_goes_on()
         self.world.assert_balanced()
@@ -565,7 +595,9 @@ class SourceTests(OutletTests):
         self.world.send(encoder, video_header(b"other"), keyframe(40))
         self.world.advance(1)
         self.assertEqual(len(self.server.connections), 2)
-        self.assertNotIn(video_header(b"other").payload, [raw.payload for raw in self.server.connections[0].media])
+        self.assertNotIn(
+            video_header(b"other").payload, [raw.payload for raw in self.server.connections[0].media]
+        )
 
     def test_another_kind_of_media_than_before(self) -> None:
         self.world.add()
@@ -684,6 +716,7 @@ class ReconnectTests(OutletTests):
         self.world.advance(2)
         self.assertEqual(len(self.server.connections), 2)
         self.assertEqual(self.last.frames[3:], group(200))
+        self.assertEqual(self.world.outlet().dropped_by_reason, {})
         self.assertIsNone(self.world.outlet().last_error)
         self.assertEqual(self.world.outlet().reconnect_count, 1)
         self.assert_time_goes_on()
@@ -721,6 +754,15 @@ class ReconnectTests(OutletTests):
         self.world.advance(5)
         self.assertEqual([connection.lost for connection in self.server.connections], [True, False])
         self.assertIs(self.world.outlet().state, State.CONNECTED)
+
+    def test_an_error_of_ours_is_logged(self) -> None:
+        self.begin()
+        with mock.patch(
+            "twisted.application.internet.ClientService.startService", side_effect=ValueError("odd")
+        ):
+            self.world.manager.reconnect("one")
+            self.world.pump()
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
 
     def test_and_then_the_end(self) -> None:
         encoder = self.begin()
@@ -772,7 +814,8 @@ class FailoverTests(OutletTests):
         self.assertGreater(len(self.third.last.media), 0)
         addresses = [event.address for event in self.world.told(events.DestinationReconnecting)]
         self.assertEqual(
-            [address.split("/")[2].split(":")[0] for address in addresses], ["one", "backup", "backup", "third"]
+            [address.split("/")[2].split(":")[0] for address in addresses],
+            ["one", "backup", "backup", "third"],
         )
 
     def test_it_stays_with_what_works(self) -> None:
@@ -828,9 +871,23 @@ class ReportTests(OutletTests):
         self.world.pump()
         told = [event for event in self.world.relay.events if type(event).__name__.startswith("Destination")]
         self.assertEqual(
-            [event.name.removeprefix("destination_") for event in told if event.name != "destination_statistics"],
-            ["connecting", "failed", "reconnecting", "connecting", "connected", "failed", "reconnecting"]
-            + ["connecting", "connected", "closed"],
+            [
+                event.name.removeprefix("destination_")
+                for event in told
+                if event.name != "destination_statistics"
+            ],
+            [
+                "connecting",
+                "failed",
+                "reconnecting",
+                "connecting",
+                "connected",
+                "failed",
+                "reconnecting",
+                "connecting",
+                "connected",
+                "closed",
+            ],
         )
         for event in told:
             self.assertEqual(event.fields()["destination"], "one")
@@ -1060,7 +1117,10 @@ class Walker:
         assert self.world.status("two").messages_sent == sum(
             len(connection.media) for connection in self.other.connections
         )
-        assert not any(isinstance(event, events.DestinationFailed) and event.destination == "two" for event in self.world.relay.events)
+        assert not any(
+            isinstance(event, events.DestinationFailed) and event.destination == "two"
+            for event in self.world.relay.events
+        )
 
 
 STEPS = [name for name in vars(Walker) if not name.startswith("_") and name != "check"]

@@ -101,7 +101,8 @@ def test_closes_that_are_not_so_quick_do_not() -> None:
 def test_quick_closes_must_come_in_a_row() -> None:
     retry = policy()
     kinds = [
-        close_after(retry, seconds, number * 100.0) for number, seconds in enumerate([1, 1, 20, 1, 1, 40, 1, 1])
+        close_after(retry, seconds, number * 100.0)
+        for number, seconds in enumerate([1, 1, 20, 1, 1, 40, 1, 1])
     ]
     assert kinds == ["network"] * 8
 

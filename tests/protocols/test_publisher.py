@@ -126,9 +126,7 @@ class NegotiationTests(ClientTests):
         self.publish("rtmp://host:1935/app?a=b")
         properties = self.server.last.command("connect").command_object
         assert isinstance(properties, dict)
-        self.assertEqual(
-            (properties["app"], properties["tcUrl"]), ("app?a=b", "rtmp://host:1935/app?a=b")
-        )
+        self.assertEqual((properties["app"], properties["tcUrl"]), ("app?a=b", "rtmp://host:1935/app?a=b"))
 
     def test_after_that_no_deadline_is_left(self) -> None:
         self.publish()
@@ -151,9 +149,7 @@ class NegotiationTests(ClientTests):
     def test_a_refused_connect(self) -> None:
         self.server.refuse_connect = lambda command: "no such application"
         reason = self.reason(self.ask(), DestinationRefusedError)
-        self.assertEqual(
-            reason, "the server refused: NetConnection.Connect.Rejected: no such application"
-        )
+        self.assertEqual(reason, "the server refused: NetConnection.Connect.Rejected: no such application")
 
     def test_a_refusal_without_words(self) -> None:
         self.server.silent_about = {"createStream"}
@@ -207,7 +203,12 @@ class NegotiationTests(ClientTests):
         self.assertIn("no answer within 3 s", self.reason(asking, TwistedTimeoutError))
 
     def test_a_server_that_speaks_something_else(self) -> None:
-        for garbage in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-x\r\n", b"\x00" * 5000, b"\x15\x03\x01"):
+        for garbage in (
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            b"SSH-2.0-x\r\n",
+            b"\x00" * 5000,
+            b"\x15\x03\x01",
+        ):
             self.server.greets_with = garbage
             asking = self.ask()
             self.pump()

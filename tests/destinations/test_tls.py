@@ -1,0 +1,163 @@
+"""TLS to a destination, in memory: whom we believe, and what is said of those whom we do not."""
+
+# Much of Twisted's TLS and of trial has no types yet.
+# mypy: disallow-untyped-calls=False
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from OpenSSL import SSL
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.internet.ssl import PrivateCertificate
+from twisted.internet.task import Clock
+from twisted.internet.testing import MemoryReactorClock
+from twisted.protocols.tls import TLSMemoryBIOFactory
+from twisted.python.failure import Failure
+from twisted.test.iosim import connectedServerAndClient
+from twisted.trial.unittest import SynchronousTestCase
+from typing_extensions import override
+
+from rtmprelay.destinations.failures import FailureClass, classify
+from rtmprelay.errors import ConfigError
+from rtmprelay.protocols.publish_endpoint import (
+    TlsTrust,
+    _tls_creator,
+    read_certificates,
+    transport_endpoint,
+)
+from rtmprelay.wire.url import RtmpUrl
+from tests.destinations.certificates import self_signed
+
+
+class End(Protocol):
+    """One end of a TLS connection."""
+
+    def __init__(self) -> None:
+        self.received = b""
+        self.lost: Failure | None = None
+
+    @override
+    def connectionMade(self) -> None:
+        assert self.transport is not None
+        self.transport.write(b"hello")
+
+    @override
+    def dataReceived(self, data: bytes) -> None:
+        self.received += data
+
+    @override
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self.lost = reason
+
+
+class TlsTests(SynchronousTestCase):
+    @override
+    def setUp(self) -> None:
+        self.key, self.certificate = self_signed("host.example")
+        self.names: list[bytes | None] = []
+        folder = TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def file(self, *certificates: bytes) -> str:
+        """A file with these certificates."""
+        path = self.folder / "ca.pem"
+        path.write_bytes(b"some text before\n" + b"\n".join(certificates) + b"\nand behind\n")
+        return str(path)
+
+    def connect(self, host: str, trust: TlsTrust) -> End:
+        """Shake hands with a server that has our certificate; the client's end."""
+        private: Any = PrivateCertificate.loadPEM(self.key + self.certificate)
+        options = private.options()
+        options.getContext().set_tlsext_servername_callback(
+            lambda connection: self.names.append(connection.get_servername())
+        )
+        creator: Any = _tls_creator(host, trust)
+        assert IOpenSSLClientConnectionCreator.providedBy(creator)
+        server_end, client_end = End(), End()
+        clock = Clock()
+        server = TLSMemoryBIOFactory(options, False, Factory.forProtocol(lambda: server_end), clock)
+        client = TLSMemoryBIOFactory(creator, True, Factory.forProtocol(lambda: client_end), clock)
+        address: Any = None
+        _, _, pump = connectedServerAndClient(
+            lambda: server.buildProtocol(address), lambda: client.buildProtocol(address)
+        )
+        pump.flush()
+        # Small writes wait a moment for others.
+        clock.advance(1)
+        pump.flush()
+        return client_end
+
+    def assert_failed(self, end: End, reason: str) -> None:
+        assert end.lost is not None
+        failure = classify(end.lost)
+        self.assertIs(failure.kind, FailureClass.NETWORK)
+        self.assertEqual(failure.sentence, f"TLS failed: {reason}")
+        self.assertEqual(end.received, b"")
+
+    def test_a_certificate_that_is_trusted(self) -> None:
+        other = self_signed("other.example")[1]
+        for certificates in ([self.certificate], [other, self.certificate], [self.certificate, other]):
+            end = self.connect("host.example", TlsTrust(ca_file=self.file(*certificates)))
+            self.assertEqual((end.received, end.lost), (b"hello", None))
+        self.assertEqual(set(self.names), {b"host.example"})
+
+    def test_one_that_nobody_vouches_for(self) -> None:
+        self.assert_failed(self.connect("host.example", TlsTrust()), "certificate verify failed")
+
+    def test_one_that_another_vouches_for(self) -> None:
+        trust = TlsTrust(ca_file=self.file(self_signed("host.example")[1]))
+        self.assert_failed(self.connect("host.example", trust), "certificate verify failed")
+
+    def test_one_for_another_host(self) -> None:
+        trust = TlsTrust(ca_file=self.file(self.certificate))
+        self.assert_failed(self.connect("wrong.example", trust), "the certificate is for another host")
+
+    def test_unverified_is_still_encrypted_and_names_the_host(self) -> None:
+        end = self.connect("wrong.example", TlsTrust(verify=False))
+        self.assertEqual((end.received, end.lost), (b"hello", None))
+        self.assertEqual(self.names, [b"wrong.example"])
+
+    def test_files_that_hold_no_certificate(self) -> None:
+        for content in (b"", b"text", self.key, b"\x00\xff"):
+            path = self.folder / "bad"
+            path.write_bytes(content)
+            with self.assertRaisesRegex(ConfigError, "no certificate"):
+                read_certificates(str(path))
+        broken = self.file(self.certificate.replace(b"M", b"?"))
+        with self.assertRaisesRegex(ConfigError, "cannot be read"):
+            read_certificates(broken)
+        for missing in ("missing", ".", "a\x00b"):
+            with self.assertRaisesRegex(ConfigError, "cannot be read"):
+                read_certificates(str(self.folder / missing))
+
+    def test_the_way_to_a_server(self) -> None:
+        reactor = MemoryReactorClock()
+        plain = transport_endpoint(reactor, RtmpUrl.parse("rtmp://host.example/app/key"))
+        secure = transport_endpoint(reactor, RtmpUrl.parse("rtmps://host.example/app/key"))
+        self.assertIn("HostnameEndpoint", repr(type(plain)))
+        self.assertIn("Wrapper", repr(type(secure)))
+        self.assertNotIn("key", repr(plain))
+
+    def test_addresses_are_no_names(self) -> None:
+        for host in ("192.0.2.1", "2001:db8::1"):
+            for trust in (TlsTrust(), TlsTrust(verify=False)):
+                creator: Any = _tls_creator(host, trust)
+                self.assertTrue(IOpenSSLClientConnectionCreator.providedBy(creator))
+        end = self.connect("192.0.2.1", TlsTrust(verify=False))
+        self.assertEqual(end.received, b"hello")
+
+    def test_a_server_that_does_not_speak_tls(self) -> None:
+        creator: Any = _tls_creator("host.example", TlsTrust())
+        client_end, server_end = End(), End()
+        client = TLSMemoryBIOFactory(creator, True, Factory.forProtocol(lambda: client_end), Clock())
+        address: Any = None
+        _, _, pump = connectedServerAndClient(lambda: server_end, lambda: client.buildProtocol(address))
+        pump.flush()
+        assert client_end.lost is not None
+        self.assertIsInstance(client_end.lost.value, SSL.Error)
+        self.assertIs(classify(client_end.lost).kind, FailureClass.NETWORK)
