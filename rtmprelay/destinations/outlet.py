@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast
 
@@ -42,6 +41,7 @@ from rtmprelay.streams.delivery import DropReason
 from rtmprelay.streams.frames import METADATA_KEY, FrameBatch, FrameRole, LiveFrame
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.registry import StreamRegistry
+from rtmprelay.streams.summary import DeliveryRecord, FrameSummary
 from rtmprelay.wire.url import RtmpUrl
 
 #: Makes the way to a server; tests have one without a network.
@@ -120,11 +120,8 @@ class Outlet(Consumer):
         self._given_up = False
         self._connect_time: float | None = None
         self._connections = 0
-        self._last_sent_time: float | None = None
-        self._last_sent_timestamp: int | None = None
-        self._digest = hashlib.blake2b(digest_size=16)
-        # The decoder configuration that the server has been given, and the kinds that are to be compared with it.
-        self._headers: dict[Hashable, bytes] = {}
+        self._record = DeliveryRecord()
+        # The kinds of media whose decoder configuration is to be compared with what the server has been given.
         self._comparing: set[MediaKind] = set()
         self._holding: IDelayedCall | None = None
         self._ending = False
@@ -182,7 +179,7 @@ class Outlet(Consumer):
             messages=account.messages_sent,
             bytes=account.bytes_sent,
             dropped=account.messages_dropped,
-            digest=self._digest.hexdigest(),
+            digest=self._record.digest,
         )
         self._tell_ended(self)
 
@@ -291,7 +288,7 @@ class Outlet(Consumer):
         self._link = link
         self._policy.accepted(self._clock.seconds())
         self._failure = None
-        self._headers = {}
+        self._record.headers = {}
         self._comparing = set()
         self._state = DestinationState.CONNECTED
         self._connect_time = self._clock.seconds()
@@ -316,7 +313,7 @@ class Outlet(Consumer):
 
     def _not_sent_before(self, startup: list[LiveFrame], wait: bool) -> tuple[list[LiveFrame], bool]:
         """Time must not run backwards over a reconnection: if the cached pictures were sent, wait for new ones."""
-        last = self._last_sent_timestamp
+        last = self._record.newest
         coded = [frame for frame in startup if frame.role is not FrameRole.STARTUP]
         if last is None or not coded or milliseconds_between(last, coded[0].frame.timestamp_ms) > 0:
             return startup, wait
@@ -351,17 +348,8 @@ class Outlet(Consumer):
             super().frames_arrived(batch)
 
     @override
-    def frames_sent(self, frames: Sequence[LiveFrame]) -> None:
-        self._last_sent_time = self._clock.seconds()
-        for frame in frames:
-            if frame.role <= FrameRole.AUDIO:
-                self._digest.update(frame.digest())
-                time, last = frame.frame.timestamp_ms, self._last_sent_timestamp
-                # Sound and pictures may overtake each other a little: what counts is the newest of all.
-                if last is None or milliseconds_between(last, time) > 0:
-                    self._last_sent_timestamp = time
-            elif frame.role is FrameRole.STARTUP and frame.startup_key != METADATA_KEY:
-                self._headers[frame.startup_key] = frame.frame.payload
+    def sent(self, summary: FrameSummary) -> None:
+        self._record.add(summary, self._clock.seconds())
 
     # -- the source ------------------------------------------------------------------------------------------
 
@@ -389,8 +377,9 @@ class Outlet(Consumer):
         """Go on, if what comes is encoded as what has been."""
         self._stop_holding()
         # What was queued and is not sent yet counts as well.
-        self._headers = {**self.stream.previous_headers, **self._headers}
-        self._comparing = {MediaKind.AUDIO, MediaKind.VIDEO} if self._headers else set()
+        record = self._record
+        record.headers = {**self.stream.previous_headers, **record.headers}
+        self._comparing = {MediaKind.AUDIO, MediaKind.VIDEO} if record.headers else set()
 
     def _compare_headers(self, batch: FrameBatch) -> None:
         for frame in batch.frames:
@@ -400,7 +389,7 @@ class Outlet(Consumer):
             elif (
                 frame.role is FrameRole.STARTUP
                 and frame.frame.kind in self._comparing
-                and self._headers.get(frame.startup_key) != frame.frame.payload
+                and self._record.headers.get(frame.startup_key) != frame.frame.payload
             ):
                 # A platform would decode garbage: it gets a broadcast of its own.
                 self._comparing = set()
@@ -432,10 +421,10 @@ class Outlet(Consumer):
             messages_queued=self.messages_queued,
             dropped_by_reason=dict(reasons),
             bytes_sent=account.bytes_sent,
-            last_sent_time=self._last_sent_time,
+            last_sent_time=self._record.last_time,
             connect_time=self._connect_time,
             reconnect_count=max(0, self._connections - 1),
-            digest=self._digest.hexdigest(),
+            digest=self._record.digest,
         )
 
 

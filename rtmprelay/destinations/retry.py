@@ -30,6 +30,8 @@ class RetryPolicy:
         self._jitter = jitter
         self._quick_closes = 0
         self._accepted_at: float | None = None
+        self._last_kind: FailureClass | None = None
+        self._failures_of_kind = 0
         #: Failures in a row.
         self.failures = 0
 
@@ -42,13 +44,16 @@ class RetryPolicy:
         lasted = None if self._accepted_at is None else now - self._accepted_at
         self._accepted_at = None
         if lasted is not None and lasted >= GOOD_AFTER:
-            self.failures = self._quick_closes = 0
+            self.reset()
         elif lasted is not None:
             self._quick_closes = self._quick_closes + 1 if lasted < QUICK_CLOSE else 0
         self.failures += 1
         if self._quick_closes >= QUICK_CLOSES_MEAN_REFUSED and failure.kind is FailureClass.NETWORK:
             sentence = f"the server closes again and again right after publish: is the key right? ({failure.sentence})"
-            return DestinationFailure(FailureClass.REFUSED, sentence)
+            failure = DestinationFailure(FailureClass.REFUSED, sentence)
+        # Each kind backs off from its own beginning.
+        self._failures_of_kind = self._failures_of_kind + 1 if failure.kind is self._last_kind else 1
+        self._last_kind = failure.kind
         return failure
 
     def is_exhausted(self) -> bool:
@@ -59,12 +64,13 @@ class RetryPolicy:
         """Seconds until the next attempt."""
         first = FIRST_DELAY_WHEN_REFUSED if kind is FailureClass.REFUSED else FIRST_DELAY
         # Past this exponent every delay is the longest; it keeps the power small in a year of failures.
-        exponent = min(self.failures - 1, 16)
+        exponent = min(self._failures_of_kind - 1, 16)
         delay = first * FACTOR**exponent
         share = JITTER * self._jitter()
         return delay * (1 + share) if delay * (1 + JITTER) <= LONGEST_DELAY else LONGEST_DELAY * (1 - share)
 
     def reset(self) -> None:
         """Forget all failures: the operator wants it tried again."""
-        self.failures = self._quick_closes = 0
+        self.failures = self._failures_of_kind = self._quick_closes = 0
+        self._last_kind = None
         self._accepted_at = None

@@ -39,6 +39,9 @@ SERVER_STALL_TIMEOUT = 10.0
 _LONGEST_REFUSAL = 300
 _SHORTEST_SECRET = 6
 
+#: Enhanced RTMP: the server wants us to come back, perhaps to another machine behind the same name.
+RECONNECT_REQUEST = "NetConnection.Connect.ReconnectRequest"
+
 #: Frames that are kept for somebody who has asked to play and does not take them yet.
 MAX_EARLY_FRAMES = 4096
 
@@ -179,6 +182,12 @@ class RtmpPublisherProtocol(RtmpClientProtocol):
     @override
     def consumers(self) -> Iterable[Consumer]:
         return () if self.consumer is None else (self.consumer,)
+
+    @override
+    def status_received(self, status: told.StatusReceived) -> None:
+        if status.code == RECONNECT_REQUEST:
+            # A server that is about to stop: whoever keeps this publish alive connects anew.
+            self.end()
 
     def loseConnection(self) -> None:  # noqa: N802
         """As a transport: end on purpose."""

@@ -166,9 +166,10 @@ class ClientSession:
 
     @staticmethod
     def _connect_answered(answer: Command, events: list[SessionEvent]) -> None:
-        level, code, description = commands.status_of(answer)
+        _, code, description = commands.status_of(answer)
         if answer.name == "_error":
-            events.append(StatusReceived(level or "error", code, description))
+            # Whatever level it says: the connection is not to be had.
+            events.append(StatusReceived("error", code, description))
         else:
             events.append(ConnectAccepted())
 

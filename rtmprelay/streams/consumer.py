@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from rtmprelay.media import MediaKind
 from rtmprelay.streams.delivery import DeliveryAccount, DropReason
 from rtmprelay.streams.frame_queue import FrameQueue
-from rtmprelay.streams.frames import FrameBatch, FrameEncoder, FrameRole, LiveFrame
+from rtmprelay.streams.frames import FrameBatch, FrameEncoder, FrameRole, LiveFrame, summarize
 from rtmprelay.streams.limits import QueueLimits
+from rtmprelay.streams.summary import FrameSummary
 
 #: How much is encoded and written at a time while a queue drains; a transport says stop at this fill.
 _WRITE_SIZE = 65536
@@ -24,7 +25,7 @@ class Consumer:
     Without them it begins detached: everything is dropped, and counted, until `attach`.
     """
 
-    #: Whether `frames_sent` is to be called; players save themselves the call.
+    #: Whether `sent` is to be called; players save themselves the call.
     observes_sending = False
 
     def __init__(
@@ -67,8 +68,8 @@ class Consumer:
         self._direct = False
         self._queue.clear(reason)
 
-    def frames_sent(self, frames: Sequence[LiveFrame]) -> None:
-        """These frames were handed to the transport."""
+    def sent(self, summary: FrameSummary) -> None:
+        """Some frames were handed to the transport."""
 
     @property
     def messages_queued(self) -> int:
@@ -103,7 +104,7 @@ class Consumer:
             account.bytes_sent += batch.size
             self._write(batch.encoded(self._encoder))
             if self.observes_sending:
-                self.frames_sent(batch.frames)
+                self.sent(batch.summary())
             return
         for frame in batch.frames:
             reason = self._reason_not_to_take(frame)
@@ -162,7 +163,7 @@ class Consumer:
             account.bytes_sent += sum(frame.size for frame in frames)
             self._write(self._encoder.encode(frames))
             if self.observes_sending:
-                self.frames_sent(frames)
+                self.sent(summarize(frames))
         self._update_direct()
 
     def _update_direct(self) -> None:

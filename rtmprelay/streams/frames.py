@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Sequence
 from enum import IntEnum
 from typing import Protocol
@@ -12,6 +11,7 @@ import attrs
 from rtmprelay.flv.script import is_metadata
 from rtmprelay.flv.tags import TagInfo, describe_audio, describe_video
 from rtmprelay.media import MediaFrame, MediaKind
+from rtmprelay.streams.summary import FrameSummary, summarize_media
 
 
 class FrameRole(IntEnum):
@@ -39,15 +39,6 @@ class LiveFrame:
     #: For a startup frame: which other one it replaces.
     startup_key: Hashable = None
     codec: str | None = None
-    _digest: bytes | None = None
-
-    def digest(self) -> bytes:
-        """A short hash of kind, time and payload, computed once however many ask for it."""
-        if self._digest is None:
-            frame = self.frame
-            header = frame.kind.to_bytes(1) + frame.timestamp_ms.to_bytes(4)
-            self._digest = hashlib.blake2b(header + frame.payload, digest_size=16).digest()
-        return self._digest
 
 
 METADATA_KEY = "metadata"
@@ -89,16 +80,29 @@ class FrameEncoder(Protocol):
         """The frames, one after the other."""
 
 
+def summarize(frames: Sequence[LiveFrame]) -> FrameSummary:
+    """What delivering these frames adds to a record of deliveries."""
+    return summarize_media(
+        (live.frame for live in frames if live.role <= FrameRole.AUDIO),
+        (
+            (live.startup_key, live.frame.payload)
+            for live in frames
+            if live.role is FrameRole.STARTUP and live.startup_key != METADATA_KEY
+        ),
+    )
+
+
 class FrameBatch:
     """Frames that came in together. Each encoder's bytes are made once, for the first consumer that wants them."""
 
-    __slots__ = ("_encoded", "count", "frames", "size")
+    __slots__ = ("_encoded", "_summary", "count", "frames", "size")
 
     def __init__(self, frames: Sequence[LiveFrame]) -> None:
         self.frames = frames
         self.count = len(frames)
         self.size = sum(frame.size for frame in frames)
         self._encoded: dict[FrameEncoder, bytes] = {}
+        self._summary: FrameSummary | None = None
 
     def encoded(self, encoder: FrameEncoder) -> bytes:
         """All frames of the batch as bytes."""
@@ -106,3 +110,9 @@ class FrameBatch:
         if data is None:
             data = self._encoded[encoder] = encoder.encode(self.frames)
         return data
+
+    def summary(self) -> FrameSummary:
+        """What delivering the batch adds to a record of deliveries; made once for all who keep one."""
+        if self._summary is None:
+            self._summary = summarize(self.frames)
+        return self._summary

@@ -177,7 +177,7 @@ class StateTests(OutletTests):
 
     def test_three_quick_closes(self) -> None:
         self.begin()
-        for expected, delay in (("network", 1), ("network", 2), ("refused", 40)):
+        for expected, delay in (("network", 1), ("network", 2), ("refused", 10)):
             self.world.advance(4.5)
             self.last.close()
             outlet = self.world.outlet()

@@ -41,13 +41,28 @@ def test_who_was_refused_waits_longer() -> None:
     assert delays(policy(1.0), REFUSED, 5) == pytest.approx([12, 24, 48, 48, 48])
 
 
-@given(st.floats(0, 1), st.integers(1, 100_000), st.sampled_from(FailureClass))
-def test_a_delay_is_never_under_one_second_nor_over_sixty(
-    jitter: float, failures: int, kind: FailureClass
-) -> None:
+@given(st.floats(0, 1), st.lists(st.sampled_from(FailureClass), min_size=1, max_size=40))
+def test_a_delay_is_never_under_one_second_nor_over_sixty(jitter: float, kinds: list[FailureClass]) -> None:
     retry = policy(jitter)
-    retry.failures = failures
-    assert 1.0 <= retry.delay(kind) <= 60.0
+    for kind in kinds:
+        retry.failed(DestinationFailure(kind, "it failed"), 0.0)
+        assert 1.0 <= retry.delay(kind) <= 60.0
+
+
+def test_a_year_of_failures_costs_no_more_than_a_few() -> None:
+    retry = policy()
+    for _ in range(500_000):
+        retry.failed(NETWORK, 0.0)
+    assert retry.delay(FailureClass.NETWORK) == 60.0
+
+
+def test_each_class_backs_off_from_its_own_beginning() -> None:
+    retry = policy()
+    found = []
+    for failure in (NETWORK, NETWORK, NETWORK, REFUSED, REFUSED, NETWORK):
+        found.append(retry.delay(retry.failed(failure, 0.0).kind))
+    assert found == [1, 2, 4, 10, 20, 1]
+    assert retry.failures == 6
 
 
 def test_the_real_jitter_varies() -> None:
