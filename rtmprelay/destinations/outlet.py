@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import cast
 
 import attrs
 from twisted.application.internet import ClientService
@@ -17,7 +16,7 @@ from twisted.internet.interfaces import (
     IReactorTime,
     IStreamClientEndpoint,
 )
-from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -26,6 +25,7 @@ from zope.interface import implementer
 
 from rtmprelay import events
 from rtmprelay.destinations.failures import DestinationFailure, FailureClass, classify
+from rtmprelay.destinations.link import CurrentAddress, Link
 from rtmprelay.destinations.missed import Missed
 from rtmprelay.destinations.reports import DeliveryReporter
 from rtmprelay.destinations.retry import LONGEST_DELAY, RetryPolicy
@@ -57,33 +57,6 @@ class Surroundings:
     registry: StreamRegistry
     endpoint_for: EndpointMaker
     new_policy: Callable[[int], RetryPolicy] = RetryPolicy
-
-
-class _Link(Protocol):
-    """The upper end of an accepted publish, for the client service to watch."""
-
-    def __init__(self, outlet: Outlet) -> None:
-        self._outlet = outlet
-
-    @override
-    def connectionMade(self) -> None:
-        self._outlet.accepted(cast(RtmpPublisherProtocol, self.transport))
-
-    @override
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self._outlet.unlinked(reason)
-
-
-@implementer(IStreamClientEndpoint)
-class _CurrentAddress:
-    """An endpoint that goes wherever the outlet wants to go at that moment."""
-
-    def __init__(self, outlet: Outlet) -> None:
-        self._outlet = outlet
-
-    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:  # noqa: N803
-        """Called by the client service for each attempt."""
-        return self._outlet.attempt(protocolFactory)
 
 
 @implementer(IFrameSubscriber)
@@ -131,7 +104,7 @@ class Outlet(Consumer):
         self._missed = Missed()
         self._reporter = DeliveryReporter(self, self._tell, self._clock)
         self._service = ClientService(
-            _CurrentAddress(self), Factory.forProtocol(lambda: _Link(self)), self._delay, self._clock
+            CurrentAddress(self), Factory.forProtocol(lambda: Link(self)), self._delay, self._clock
         )
 
     @property
