@@ -8,6 +8,7 @@ import attrs
 
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
+from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.streams.limits import QueueLimits, StreamLimits
 from rtmprelay.wire.limits import (
     LARGEST_OUTGOING_CHUNK_SIZE,
@@ -39,6 +40,8 @@ class RelayConfig:
     chunk_size: int = LARGEST_OUTGOING_CHUNK_SIZE
     #: Other servers that get the streams.
     destinations: tuple[DestinationSettings, ...] = ()
+    #: Which streams are recorded, and where to.
+    recording: RecordingSettings = attrs.field(factory=RecordingSettings)
     connection_limits: ConnectionLimits = attrs.field(factory=ConnectionLimits)
     stream_limits: StreamLimits = attrs.field(factory=StreamLimits)
     queue_limits: QueueLimits = attrs.field(factory=QueueLimits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from twisted.application.service import MultiService, Service
@@ -11,6 +12,7 @@ from twisted.internet.interfaces import (
     IAddress,
     IListeningPort,
     IProtocolFactory,
+    IReactorFromThreads,
     IReactorTime,
     IStreamClientEndpoint,
     IStreamServerEndpoint,
@@ -26,6 +28,7 @@ from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.event_bus import EventBus, LogSink
 from rtmprelay.protocols.publish_endpoint import RtmpPublishEndpoint, TlsTrust, transport_endpoint
 from rtmprelay.protocols.server import RtmpServerFactory, ServerSettings, describe_address
+from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.wire.url import RtmpUrl
 
@@ -99,6 +102,7 @@ class RelayService(MultiService):
         registry: The live streams.
         events: What happens; add a sink to be told.
         destinations: Other servers that get the streams; add, remove and steer them while live.
+        recordings: What is recorded; start and stop it while live.
         factory: The protocol factory, if you want to listen in your own way.
     """
 
@@ -123,6 +127,9 @@ class RelayService(MultiService):
             Surroundings(reactor, self.events, self.registry, _publish_endpoint_maker(reactor))
         )
         self.destinations.apply(self.config.destinations)
+        self.recordings = RecordingManager(
+            self.config.recording, self.registry, self.events, reactor, _caller_from_threads(reactor)
+        )
 
     @property
     def addresses(self) -> list[IAddress]:
@@ -133,6 +140,7 @@ class RelayService(MultiService):
     def startService(self) -> None:
         super().startService()
         self.destinations.start()
+        self.recordings.start()
 
     @override
     def stopService(self) -> Deferred[None]:
@@ -141,8 +149,17 @@ class RelayService(MultiService):
 
     async def _stop(self, listeners_stopped: Deferred[object]) -> None:
         await listeners_stopped
-        # Both at once: a server that does not answer must not keep players waiting.
-        await gatherResults([self.destinations.stop(), self.factory.shut_down()])
+        # All at once: a server or a disk that does not answer must not keep players waiting.
+        await gatherResults([self.recordings.stop(), self.destinations.stop(), self.factory.shut_down()])
+
+
+def _caller_from_threads(reactor: IReactorTime) -> Callable[..., object]:
+    """Runs something in the reactor when asked from another thread; a clock in memory has no threads to ask from."""
+
+    def call(function: Callable[..., object], *arguments: object) -> None:
+        IReactorFromThreads(reactor).callFromThread(function, *arguments)
+
+    return call
 
 
 def _publish_endpoint_maker(reactor: IReactorTime) -> EndpointMaker:

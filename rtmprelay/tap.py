@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
 
 from twisted.application.service import IServiceCollection
@@ -28,6 +29,14 @@ from rtmprelay.destinations.manager import refuse_duplicates
 from rtmprelay.destinations.preflight import check_destinations
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
+from rtmprelay.recording.settings import (
+    RecordingSettings,
+    check_folder,
+    read_duration,
+    read_segment_duration,
+    read_segment_size,
+    read_size,
+)
 from rtmprelay.service import RelayService
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
 
@@ -53,22 +62,44 @@ class Options(UsageOptions):
             "Size of outgoing chunks in bytes, 128 to 65536.",
         ],
         ["relay-config", None, None, "A JSON file with destinations; SIGHUP reads it again."],
+        ["record-dir", None, "recordings", "The folder for recordings."],
+        [
+            "segment-duration",
+            None,
+            None,
+            "Begin a new file at the first keyframe after this time, such as 30m.",
+        ],
+        [
+            "segment-size",
+            None,
+            None,
+            "Begin a new file at the first keyframe after so many bytes, such as 2G.",
+        ],
+        ["keep-recordings", None, None, "Delete finished recordings that are older than this, such as 7d."],
+        [
+            "max-recordings-size",
+            None,
+            None,
+            "Delete the oldest finished recordings when all have more bytes than this, such as 100G.",
+        ],
         ["log-level", None, "info", "The least that is logged: debug, info, warn or error."],
         ["log-format", None, "text", "How it is logged: text or json."],
     ]
 
     optFlags = [
+        ["record-all", None, "Record every stream."],
         [
             "check-destinations",
             None,
             "Try all destinations out, say how far each was reached, and exit: 0 if all are fine.",
-        ]
+        ],
     ]
 
     def __init__(self) -> None:
         super().__init__()
         self["listen"] = []
         self["relay-to"] = []
+        self["record"] = []
 
     def opt_listen(self, endpoint: str) -> None:
         """Where to listen; may be given several times. Default: tcp:1935"""
@@ -77,6 +108,10 @@ class Options(UsageOptions):
     def opt_relay_to(self, url: str) -> None:
         """A destination for all streams; may be given several times."""
         self["relay-to"].append(url)
+
+    def opt_record(self, glob: str) -> None:
+        """Record the streams whose APP/NAME matches, such as live/*; may be given several times."""
+        self["record"].append(glob)
 
     def opt_version(self) -> None:
         """Show the version and exit."""
@@ -107,8 +142,29 @@ class Options(UsageOptions):
         if self["check-destinations"] and not destinations:
             raise UsageError("--check-destinations: there are none; give --relay-to or --relay-config")
         self["config"] = config.RelayConfig(
-            listen=tuple(listen), chunk_size=chunk_size, destinations=tuple(destinations)
+            listen=tuple(listen),
+            chunk_size=chunk_size,
+            destinations=tuple(destinations),
+            recording=self.recording(),
         )
+
+    def recording(self) -> RecordingSettings:
+        """What is recorded, and for how long it is kept."""
+        recording = RecordingSettings(
+            record_all=bool(self["record-all"]),
+            match=tuple(self["record"]),
+            folder=Path(self["record-dir"]),
+            segment_duration=self._optional("segment-duration", read_segment_duration),
+            segment_size=self._optional("segment-size", read_segment_size),
+            keep=self._optional("keep-recordings", read_duration),
+            max_total_size=self._optional("max-recordings-size", read_size),
+        )
+        if recording.record_all or recording.match:
+            self._checked("record-dir", self["record-dir"], check_folder)
+        return recording
+
+    def _optional(self, option: str, read: Callable[[str], Any]) -> Any:
+        return None if self[option] is None else self._checked(option, self[option], read)
 
     def destinations(self) -> list[DestinationSettings]:
         """The destinations of the file, read anew, and of the command line. No message has a key in it."""

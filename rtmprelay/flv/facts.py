@@ -30,6 +30,9 @@ FILE_VALUES = frozenset(
     }
 )
 
+#: How the names begin of what a recorder says of its file.
+OWN_PREFIX = "rtmprelay_"
+
 
 class FileFacts:
     """Times, codecs and keyframes of a file. Times go on across the end of the 32-bit circle.
@@ -67,11 +70,15 @@ class FileFacts:
         else:
             self.note_metadata(frame.payload)
 
-    def note_metadata(self, payload: bytes) -> None:
-        """Take note of what the publisher says of its stream."""
-        values = decode_metadata(payload)
-        if values is not None:
-            self.metadata.update({name: value for name, value in values.items() if name not in FILE_VALUES})
+    def note_metadata(self, payload: bytes, ours: bool = False) -> None:
+        """Take note of what the publisher says of its stream.
+
+        Args:
+            ours: The recorder wrote it. Nobody else may say which stream this is.
+        """
+        for name, value in (decode_metadata(payload) or {}).items():
+            if name not in FILE_VALUES and (ours or not name.startswith(OWN_PREFIX)):
+                self.metadata[name] = value
 
     def _note_video(self, frame: MediaFrame, info: TagInfo, position: int) -> None:
         if not self.has_video and frame.payload:

@@ -110,7 +110,7 @@ class _Inspector:
             self._first_metadata = decode_metadata(frame.payload)
             if self._first_metadata is not None:
                 # The metadata at the start is made anew.
-                result.facts.note_metadata(frame.payload)
+                result.facts.note_metadata(frame.payload, ours=True)
                 return
         if frame is not None:
             result.facts.note(frame, tag.offset)

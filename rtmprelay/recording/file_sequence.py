@@ -3,58 +3,23 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
-from typing import Protocol
 
 import attrs
 
 from rtmprelay.amf0 import AmfValue
 from rtmprelay.events import Event, RecordingFailed, RecordingFinished, RecordingStarted
+from rtmprelay.flv.container import MAX_PAYLOAD_SIZE, tag_size
 from rtmprelay.flv.names import split_key
-from rtmprelay.flv.writer import FlvWriter, OsFile, RawFile
+from rtmprelay.flv.writer import FlvWriter
 from rtmprelay.media import MediaFrame, MediaKind, milliseconds_between
-from rtmprelay.recording.paths import open_new
+from rtmprelay.recording.disk import OpenFile, RecordingFile, attempt, name_of, open_on_disk
+from rtmprelay.recording.outage import Outages
 from rtmprelay.recording.settings import RecordingSettings
-from rtmprelay.recording.status import QUEUE_FULL, WAITING_FOR_KEYFRAME, MessageAccount
+from rtmprelay.recording.status import QUEUE_FULL, TOO_LARGE, WAITING_FOR_KEYFRAME, MessageAccount
 from rtmprelay.streams.frames import METADATA_KEY, FrameRole, LiveFrame
 from rtmprelay.streams.limits import StreamLimits
-
-
-class RecordingFile(RawFile, Protocol):
-    """A file that knows whether it is still there."""
-
-    def is_deleted(self) -> bool:
-        """Whether the file has no name any more, so that what is written is lost."""
-
-    def delete(self) -> None:
-        """Remove it: there is nothing in it."""
-
-
-class DiskFile(OsFile):
-    """A recording on a disk."""
-
-    def __init__(self, descriptor: int, path: Path) -> None:
-        super().__init__(descriptor)
-        self._path = path
-
-    def is_deleted(self) -> bool:
-        """Whether the file has no name any more."""
-        return os.fstat(self.descriptor).st_nlink == 0
-
-    def delete(self) -> None:
-        """Remove it."""
-        os.unlink(self._path)
-
-
-def open_on_disk(folder: Path, key: str, wall_time: float, segment: int | None) -> tuple[Path, RecordingFile]:
-    """Make a file for a stream."""
-    path, descriptor = open_new(folder, key, wall_time, segment)
-    return path, DiskFile(descriptor, path)
-
-
-OpenFile = Callable[[Path, str, float, "int | None"], "tuple[Path, RecordingFile]"]
 
 
 @attrs.frozen
@@ -85,16 +50,6 @@ class _Current:
     messages: int = 0
 
 
-@attrs.define(eq=False)
-class _Outage:
-    """The disk does not work. It is over when nothing has failed for a while."""
-
-    error: str
-    delay: float
-    retry_at: float
-    failed_at: float
-
-
 class FileSequence:
     """Writes frames to files: the next one at a segment's end, and after a failure at the next keyframe.
 
@@ -114,7 +69,7 @@ class FileSequence:
         self._startup: dict[Hashable, LiveFrame] = {}
         self._has_pictures = False
         self._waits_for_keyframe = False
-        self._outage: _Outage | None = None
+        self._outages = Outages(surroundings.settings)
         self._files = 0
         # Where the last failure was, for those that ask while there is no file.
         self._path = surroundings.settings.folder
@@ -155,14 +110,19 @@ class FileSequence:
         """Frames are missing here because they came faster than the disk took them."""
         self._end("the disk was too slow")
         self._waits_for_keyframe = True
-        self._note_failure(QUEUE_FULL, "frames came faster than the disk took them", 0.0)
+        self._note_failure(QUEUE_FULL, "frames came faster than the disk took them", at_once=True)
 
     def write(self, frames: Iterable[LiveFrame]) -> None:
         """Write frames, as few writes as possible."""
         run: list[LiveFrame] = []
         run_bytes = 0
+        has_segments = self._settings.has_segments
         for frame in frames:
             role = frame.role
+            if frame.size > MAX_PAYLOAD_SIZE:
+                # RTMP has the same bound; a program that publishes by itself may not know it.
+                self.account.drop(TOO_LARGE)
+                continue
             if role is FrameRole.STARTUP:
                 self._remember(frame)
                 if self._current is None:
@@ -173,7 +133,7 @@ class FileSequence:
                 self._has_pictures = True
                 if self._current is not None:
                     self._current.has_pictures = True
-            if self._current is not None and self._is_full(frame, run_bytes):
+            if has_segments and self._is_full(frame, run_bytes):
                 self._append(run)
                 run, run_bytes = [], 0
                 self._end("the segment is full")
@@ -183,7 +143,8 @@ class FileSequence:
                     self.account.drop(refusal)
                     continue
             run.append(frame)
-            run_bytes += frame.size
+            if has_segments:
+                run_bytes += tag_size(frame.frame.payload)
         self._append(run)
 
     def _remember(self, frame: LiveFrame) -> None:
@@ -196,7 +157,7 @@ class FileSequence:
     def _is_full(self, frame: LiveFrame, waiting: int) -> bool:
         """Whether the next segment begins with this frame."""
         current, settings = self._current, self._settings
-        if current is None or not settings.has_segments:
+        if current is None:
             return False
         if frame.role is not FrameRole.KEYFRAME and (
             current.has_pictures or frame.role is not FrameRole.AUDIO
@@ -220,7 +181,7 @@ class FileSequence:
             written = current.writer.whole
             self.account.written += written
             current.messages += written
-            self.account.drop(_name_of(error), len(run) - written)
+            self.account.drop(name_of(error), len(run) - written)
             self._fail(error)
             return
         self.account.written += len(run)
@@ -232,9 +193,8 @@ class FileSequence:
     # -- beginning and ending --------------------------------------------------------------------------------
 
     def _reason_not_to_begin(self, frame: LiveFrame) -> str | None:
-        outage = self._outage
-        if outage is not None and self._surroundings.monotonic() < outage.retry_at:
-            return outage.error
+        if self._outages.must_wait(self._surroundings.monotonic()):
+            return self._outages.error
         if self._waits_for_keyframe:
             if frame.role is FrameRole.KEYFRAME or (
                 frame.role is FrameRole.AUDIO and not self._expects_pictures()
@@ -258,7 +218,7 @@ class FileSequence:
         except OSError as error:
             self._path = Path(error.filename or settings.folder)
             self._fail(error)
-            return _name_of(error)
+            return name_of(error)
         writer = FlvWriter(
             raw,
             self._startup_for(frame.frame.timestamp_ms),
@@ -302,14 +262,15 @@ class FileSequence:
             return
         writer = current.writer
         if not current.messages:
-            # Nothing but a header: a failure at the very first write.
+            # Nothing but a header: a failure at the very first write. Its number is free again.
+            self._files -= 1
             for step in (current.raw.delete, writer.close):
-                _try(step)
+                attempt(step)
             return
-        error = _try(writer.finish)
+        error = attempt(writer.finish)
         if error is not None:
-            reason = f"{reason}; its metadata is not complete ({_name_of(error)})"
-        _try(writer.close)
+            reason = f"{reason}; its metadata is not complete ({name_of(error)})"
+        attempt(writer.close)
         self._surroundings.report(
             RecordingFinished(
                 stream=self._key,
@@ -325,31 +286,23 @@ class FileSequence:
     # -- failures --------------------------------------------------------------------------------------------
 
     def _fail(self, error: OSError) -> None:
-        name = _name_of(error)
+        name = name_of(error)
         self._end(f"the disk failed ({name})")
         self._waits_for_keyframe = True
-        self._note_failure(name, error.strerror or str(error), self._settings.retry_after)
+        self._note_failure(name, error.strerror or str(error))
 
-    def _note_failure(self, error: str, reason: str, delay: float) -> None:
-        """Told once for each outage; the next attempt comes later and later."""
-        now = self._surroundings.monotonic()
-        outage = self._outage
+    def _note_failure(self, error: str, reason: str, at_once: bool = False) -> None:
+        """Told once for each outage."""
         self.last_error = f"{error}: {reason} ({self._path})"
-        if outage is None:
+        if self._outages.failed(error, self._surroundings.monotonic(), at_once):
             self._surroundings.report(
                 RecordingFailed(stream=self._key, path=str(self._path), error=error, reason=reason)
             )
-        elif delay:
-            delay = min(max(2 * outage.delay, delay), self._settings.longest_retry)
-        self._outage = _Outage(error, delay, now + delay, now)
 
     def _recover(self, current: _Current) -> None:
         self.last_error = None
-        outage = self._outage
-        if outage is not None:
-            now = self._surroundings.monotonic()
-            if now - max(outage.failed_at, current.opened_at) >= self._settings.recovered_after:
-                self._outage = None
+        if self._outages.error is not None:
+            self._outages.worked(current.opened_at, self._surroundings.monotonic())
 
 
 def _own_metadata(key: str, wall_time: float, segment: int | None) -> dict[str, AmfValue]:
@@ -361,16 +314,3 @@ def _own_metadata(key: str, wall_time: float, segment: int | None) -> dict[str, 
         "rtmprelay_started": wall_time,
     }
     return values if segment is None else {**values, "rtmprelay_segment": float(segment)}
-
-
-def _name_of(error: OSError) -> str:
-    return errno.errorcode.get(error.errno or 0, type(error).__name__)
-
-
-def _try(step: Callable[[], None]) -> OSError | None:
-    """Do what may fail without consequence; the error if it did."""
-    try:
-        step()
-    except OSError as error:
-        return error
-    return None

@@ -14,7 +14,8 @@ from zope.interface import implementer
 from rtmprelay.event_bus import EventBus
 from rtmprelay.events import Event
 from rtmprelay.interfaces import IStreamObserver
-from rtmprelay.recording.file_sequence import DiskSurroundings, FileSequence, OpenFile, open_on_disk
+from rtmprelay.recording.disk import OpenFile, open_on_disk
+from rtmprelay.recording.file_sequence import DiskSurroundings, FileSequence
 from rtmprelay.recording.recorder import Recorder
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.recording.status import RecordingStatus
@@ -58,6 +59,7 @@ class RecordingManager:
         self._recorders: dict[str, Recorder] = {}
         self._ending: set[Recorder] = set()
         self._running = False
+        self._was_stopped = False
         registry.add_observer(self)
 
     def _report(self, event: Event) -> None:
@@ -70,20 +72,27 @@ class RecordingManager:
         """Record from now on, also what is live already."""
         self._running = True
         settings = self.settings
+        if self._was_stopped:
+            # The thread before may still be at work.
+            self._thread = WriterThread(self.writer, settings)
         if settings.record_all or settings.match:
-            try:
-                settings.folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                self._log.warn("The folder for recordings cannot be made: {error}", error=str(error))
+            self._make_folder()
             if settings.has_retention and self._has_thread:
                 self._thread.start()
         for stream in self._registry:
             if stream.publisher is not None:
                 self.stream_started(stream)
 
+    def _make_folder(self) -> None:
+        try:
+            self.settings.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            self._log.warn("The folder for recordings cannot be made: {error}", error=str(error))
+
     def stop(self) -> Deferred[None]:
         """End all recordings; fires when their files are complete, or the disk has had its time."""
         self._running = False
+        self._was_stopped = True
         for key in list(self._recorders):
             self._end(key, "the server stops")
         done = gatherResults([self._when_finished(recorder) for recorder in self._ending])
@@ -107,6 +116,8 @@ class RecordingManager:
 
     def record(self, key: str) -> None:
         """Record this stream, from now on and each time it is published."""
+        if not self._chosen and self._has_thread:
+            self._make_folder()
         self._chosen.add(key)
         stream = self._registry.get(key)
         if stream is not None and stream.publisher is not None:

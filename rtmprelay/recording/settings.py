@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 import re
 from pathlib import Path
 
@@ -47,8 +48,8 @@ class RecordingSettings:
     queue_messages: int = 65_536
     #: Seconds that frames are gathered for one write. It is also what a crash of this process costs.
     flush_interval: float = 0.2
-    #: Waiting bytes of all streams that are written at once.
-    flush_bytes: int = MEBIBYTE
+    #: Waiting bytes of all streams that are written at once. With less, many streams would cost many small writes.
+    flush_bytes: int = 8 * MEBIBYTE
     #: Seconds until a disk that failed is tried again; doubled each time, up to the second value.
     retry_after: float = 1.0
     longest_retry: float = 30.0
@@ -108,3 +109,19 @@ def read_segment_size(text: str) -> int:
     if size < SMALLEST_SEGMENT:
         raise ConfigError(f"{text!r} is too small for a segment: {SMALLEST_SEGMENT // 1024}K is the least")
     return size
+
+
+def check_folder(text: str) -> Path:
+    """The folder for recordings, if files can be made there, or it can be made itself. Nothing is made now."""
+    folder = Path(text)
+    if not text or "\0" in text:
+        raise ConfigError(f"{text!r} cannot be a folder")
+    try:
+        nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        usable = nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+    except OSError as error:
+        raise ConfigError(f"{text!r} cannot be a folder: {error}") from error
+    if not usable:
+        what = "may not be written to" if nearest.is_dir() else "is not a folder"
+        raise ConfigError(f"{text!r} cannot be used: {str(nearest)!r} {what}")
+    return folder

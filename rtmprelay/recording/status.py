@@ -8,6 +8,7 @@ import attrs
 
 QUEUE_FULL = "queue_full"
 WAITING_FOR_KEYFRAME = "waiting_for_keyframe"
+TOO_LARGE = "too_large"
 
 
 class RecordingState(Enum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -39,6 +40,7 @@ class RecordingWriter:
         # Replaced, never changed: the other thread may be looping over it.
         self._recorders: tuple[Recorder, ...] = ()
         self._lock = threading.Lock()
+        self._working = threading.Lock()
         self._next_look = 0.0
 
     @property
@@ -53,6 +55,11 @@ class RecordingWriter:
 
     def work(self) -> None:
         """Write everything that waits, once."""
+        # A manager that starts again has a new thread while the one before may still be at its last round.
+        with self._working:
+            self._work()
+
+    def _work(self) -> None:
         for recorder in self._recorders:
             try:
                 over = recorder.work()
@@ -60,11 +67,16 @@ class RecordingWriter:
                 # A bug of ours must not cost the other recordings.
                 self._call_in_reactor(self._tell_failure, Failure(), recorder.stream.key)
                 over = True
+                with suppress(Exception):
+                    recorder.files.finish("an error in the program")
             if over:
                 self._remove(recorder)
         if self._settings.has_retention and self._monotonic() >= self._next_look:
             self._next_look = self._monotonic() + self._settings.retention_interval
-            self._delete_old()
+            try:
+                self._delete_old()
+            except Exception:
+                self._call_in_reactor(self._tell_failure, Failure(), "old files")
 
     def _remove(self, recorder: Recorder) -> None:
         with self._lock:

@@ -38,9 +38,7 @@ def groups(count: int, begin_ms: int = 0, pictures: int = 5) -> list[MediaFrame]
 
 
 FRAMES = st.lists(
-    st.builds(
-        MediaFrame, st.sampled_from(MediaKind), st.integers(0, 0xFFFFFFFF), st.binary(max_size=60)
-    ),
+    st.builds(MediaFrame, st.sampled_from(MediaKind), st.integers(0, 0xFFFFFFFF), st.binary(max_size=60)),
     max_size=12,
 )
 

@@ -108,7 +108,7 @@ def test_two_streams_never_share_a_name(app: str, name: str, other_app: str, oth
         "live_a b_20261116_045106.flv",
         "live_test_20261116_045106-0.flv",
         "live_%ff_20261116_045106.flv",
-        "live_test_２０２６1116_045106.flv",
+        "live_test_\uff12\uff10261116_045106.flv",
         ".repair-live_test_20261116_045106.flv\n",
     ],
 )

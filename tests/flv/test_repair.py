@@ -76,7 +76,9 @@ def test_a_torn_tail_is_cut(path: Path) -> None:
 
 
 def test_the_lost_time_of_a_torn_tag_is_known_from_its_header(path: Path) -> None:
-    path.write_bytes(plain_file(groups(1)) + encode_tag(MediaFrame(MediaKind.AUDIO, 1000, b"\xaf\x01xxx"))[:-3])
+    path.write_bytes(
+        plain_file(groups(1)) + encode_tag(MediaFrame(MediaKind.AUDIO, 1000, b"\xaf\x01xxx"))[:-3]
+    )
     assert repair(path).lost_ms == 1000 - 160
 
 

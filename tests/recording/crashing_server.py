@@ -1,0 +1,119 @@
+"""Real servers that are killed while they record: `python -m tests.recording.crashing_server SOURCE FOLDER KILLS SEED`.
+
+Each server is a process of its own with sockets, reactor and writer thread; it is forked instead of started, which
+saves the time of all the imports. Its publisher is a client on a real socket that sends the source over and over
+again, much faster than real time. Every other server cuts segments all the time, so that kills also hit the
+moments in which a file is completed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+
+import attrs
+
+# All that a server needs, but not the reactor: each process has its own.
+from rtmprelay.config import RelayConfig
+from rtmprelay.events import Event, RecordingStarted
+from rtmprelay.flv.container import read_tags
+from rtmprelay.media import MediaFrame, MediaKind
+from rtmprelay.recording.settings import RecordingSettings
+
+#: Milliseconds between two rounds of the source.
+PAUSE = 40
+
+
+def source_frames(path: Path) -> list[MediaFrame]:
+    """What is sent in the first round."""
+    with path.open("rb") as file:
+        return [frame for tag in read_tags(file) if (frame := tag.to_frame()) is not None]
+
+
+def rounds(frames: list[MediaFrame], number: int) -> list[MediaFrame]:
+    """What is sent in any round: without metadata, and with the time going on."""
+    if not number:
+        return frames
+    length = max(frame.timestamp_ms for frame in frames) + PAUSE
+    return [
+        attrs.evolve(frame, timestamp_ms=frame.timestamp_ms + number * length)
+        for frame in frames
+        if frame.kind is not MediaKind.DATA
+    ]
+
+
+def serve(source: Path, folder: Path, started: int, segments: bool) -> None:
+    """Be a server with a publisher, until somebody puts an end to it."""
+    from twisted.internet.defer import Deferred
+    from twisted.internet.task import deferLater
+    from zope.interface import implementer
+
+    from rtmprelay.interfaces import IEventSink
+    from rtmprelay.service import RelayService
+    from tests.helpers import connect_client, the_reactor
+
+    reactor = the_reactor()
+
+    @implementer(IEventSink)
+    class Teller:
+        def event_happened(self, time: float, event: Event) -> None:
+            if isinstance(event, RecordingStarted):
+                os.write(started, b"x")
+
+    recording = RecordingSettings(
+        record_all=True, folder=folder, flush_interval=0.01, segment_duration=1.0 if segments else None
+    )
+    service = RelayService(RelayConfig(listen=("tcp:0:interface=127.0.0.1",), recording=recording))
+    service.events.add_sink(Teller())
+    service.startService()
+    port = getattr(service.addresses[0], "port", 0)
+
+    async def publish() -> None:
+        client = await connect_client(f"tcp:127.0.0.1:{port}")
+        await client.publish("crash")
+        frames = source_frames(source)
+        for number in range(1_000_000):
+            sent = rounds(frames, number)
+            for begin in range(0, len(sent), 10):
+                client.send(*sent[begin : begin + 10])
+                await deferLater(reactor, 0.002)
+
+    Deferred.fromCoroutine(publish())
+    reactor.run()
+
+
+def kill_one(source: Path, folder: Path, after: float, segments: bool) -> None:
+    """Start a server, and kill it so many seconds after it began to record."""
+    readable, writable = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            serve(source, folder, writable, segments)
+        finally:
+            os._exit(1)
+    os.close(writable)
+    try:
+        assert select.select([readable], [], [], 20)[0], "the server does not record"
+        time.sleep(after)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        os.close(readable)
+    assert os.WTERMSIG(status) == signal.SIGKILL, "the server ended by itself"
+
+
+def main(source: str, folder: str, kills: str, seed: str) -> None:
+    moments = random.Random(int(seed))
+    for number in range(int(kills)):
+        target = Path(folder, f"{number:03d}")
+        target.mkdir(parents=True)
+        kill_one(Path(source), target, moments.uniform(0, 0.35), segments=number % 2 == 1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,131 @@
+"""kill -9 and SIGTERM: what is left on the disk."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from rtmprelay.flv.__main__ import main
+from rtmprelay.flv.container import TagReader, read_tags
+from rtmprelay.flv.repair import DamageKind, inspect, repair
+from rtmprelay.media import MediaFrame, MediaKind
+from tests.recording.crashing_server import rounds, source_frames
+from tests.recording.test_ffmpeg import complaints, first_time_after_seek, keyframe_times
+from tests.service.command import Server, wait_for
+from tests.service.interop import DEADLINE, H264_AAC, FFmpeg
+from tests.service.test_interop import PICTURE, TONE
+
+ROOT = Path(__file__).parents[2]
+KILLS = 50
+
+
+def coded(frames: list[MediaFrame]) -> list[MediaFrame]:
+    """The frames without metadata and decoder configuration, which each file repeats."""
+    return [frame for frame in frames if frame.kind is not MediaKind.DATA and frame.payload[1:2] != b"\0"]
+
+
+def frames_of(path: Path) -> list[MediaFrame]:
+    with path.open("rb") as file:
+        return [frame for tag in read_tags(file) if (frame := tag.to_frame()) is not None]
+
+
+def assert_good_up_to_its_last_tag(path: Path) -> bool:
+    """Nothing but the end can be missing; whether it was complete."""
+    found = inspect(path)
+    assert len(found.losses) <= 1, path
+    for loss in found.losses:
+        assert loss.damage.kind is DamageKind.TORN_TAIL
+        assert loss.damage.end == found.size
+    with path.open("rb") as file:
+        reader = TagReader(file)
+        assert sum(1 for _ in reader) == found.tags
+        assert reader.good_until == found.size - found.lost_bytes
+    return found.is_fine
+
+
+def test_servers_killed_at_any_moment(ffmpeg: FFmpeg, tmp_path: Path) -> None:
+    """50 kills of real servers: every file is good up to its last tag, holds what was sent, and can be repaired."""
+    source = ffmpeg.make("crash.flv", f"{PICTURE} {TONE} -t 4 {H264_AAC}")
+    command = [sys.executable, "-m", "tests.recording.crashing_server"]
+    subprocess.run([*command, str(source), str(tmp_path), str(KILLS), "7"], cwd=ROOT, check=True, timeout=120)
+    sent = coded([frame for number in range(40) for frame in rounds(source_frames(source), number)])
+    complete, unfinished = 0, []
+    for folder in sorted(tmp_path.iterdir()):
+        recorded: list[MediaFrame] = []
+        for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns):
+            if not path.stat().st_size:
+                # Killed between making the file and its first write.
+                path.unlink()
+                continue
+            if assert_good_up_to_its_last_tag(path):
+                complete += 1
+            else:
+                unfinished.append(path)
+            recorded += coded(frames_of(path))
+        assert recorded, folder
+        assert recorded == sent[: len(recorded)], folder
+    assert len(unfinished) >= KILLS // 2
+    assert complete
+    for path in unfinished[::10]:
+        assert_plays(ffmpeg, path)
+    for path in unfinished:
+        before = coded(frames_of(path))
+        repair(path)
+        assert inspect(path).is_fine
+        assert coded(frames_of(path)) == before
+    for path in unfinished[::10]:
+        assert_plays(ffmpeg, path)
+        assert complaints(ffmpeg, path) == ""
+
+
+def assert_plays(ffmpeg: FFmpeg, path: Path) -> None:
+    """A player reads all of it, and goes to any keyframe."""
+    frames = [frame for frame in coded(frames_of(path)) if frame.payload[1:2] == b"\x01"]
+    assert len(ffmpeg.hash_of(path).packets) == len(frames)
+    times = keyframe_times(path)
+    for time_in_file in times[1::20]:
+        begin = times[0]
+        assert first_time_after_seek(ffmpeg, path, time_in_file - begin + 0.5) == time_in_file
+
+
+def publisher(ffmpeg: FFmpeg, source: Path, port: int) -> subprocess.Popen[bytes]:
+    command = [ffmpeg.program, "-v", "quiet", "-readrate", "1", "-i", str(source), "-c", "copy", "-f", "flv"]
+    return subprocess.Popen([*command, f"rtmp://127.0.0.1:{port}/live/show"], stdin=subprocess.DEVNULL)
+
+
+def stop_while_recording(ffmpeg: FFmpeg, folder: Path, number: int) -> Path:
+    """Run the command, let it record, and send it a signal; the file that it leaves."""
+    source = ffmpeg.make("crash.flv", f"{PICTURE} {TONE} -t 4 {H264_AAC}")
+    server = Server(folder, "--record-all", "--record-dir", "taken")
+    encoder = publisher(ffmpeg, source, server.port())
+    try:
+        taken = folder / "taken"
+        wait_for(
+            lambda: taken.exists() and any(path.stat().st_size > 70_000 for path in taken.iterdir()), "a file"
+        )
+        assert server.stop(number)
+    finally:
+        encoder.kill()
+        encoder.wait(DEADLINE)
+    (path,) = taken.iterdir()
+    return path
+
+
+def test_the_command_completes_its_recordings_when_it_is_told_to_stop(ffmpeg: FFmpeg, tmp_path: Path) -> None:
+    path = stop_while_recording(ffmpeg, tmp_path, signal.SIGTERM)
+    assert main(["check", str(path)]) == 0
+    assert complaints(ffmpeg, path) == ""
+    assert "finished: the server stops" in (tmp_path / "out.log").read_text()
+
+
+def test_the_command_killed_and_its_file_repaired(ffmpeg: FFmpeg, tmp_path: Path) -> None:
+    path = stop_while_recording(ffmpeg, tmp_path, signal.SIGKILL)
+    assert main(["check", str(path)]) == 1
+    assert_good_up_to_its_last_tag(path)
+    copy = shutil.copy(path, tmp_path / "copy.flv")
+    assert main(["repair", str(copy)]) == 0
+    assert main(["check", str(copy)]) == 0
+    assert complaints(ffmpeg, Path(copy)) == ""

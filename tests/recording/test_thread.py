@@ -1,0 +1,199 @@
+"""The writer's thread, on a real disk and on one that stands still."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rtmprelay.config import RelayConfig
+from rtmprelay.event_bus import EventBus
+from rtmprelay.events import RecordingDeleted, RecordingFailed, RecordingFinished, RecordingStarted
+from rtmprelay.flv.repair import inspect
+from rtmprelay.recording.disk import DiskFile, RecordingFile
+from rtmprelay.recording.manager import RecordingManager
+from rtmprelay.recording.paths import open_new
+from rtmprelay.recording.settings import RecordingSettings
+from rtmprelay.service import RelayService
+from rtmprelay.streams.registry import StreamRegistry
+from tests.helpers import (
+    EventList,
+    group,
+    real_reactor_fixture,
+    real_reactor_test,
+    start_frames,
+    the_reactor,
+    until,
+)
+from tests.streams.helpers import FakePublisher, KeepingSubscriber
+
+
+class World:
+    """A manager with its thread, and what happened."""
+
+    def __init__(self, manager: RecordingManager, registry: StreamRegistry, events: EventList) -> None:
+        self.manager = manager
+        self.registry = registry
+        self.events = events
+        self.publisher = FakePublisher()
+
+    def publish(self, key: str = "live/test") -> Any:
+        return self.registry.publish(key, self.publisher, 0.0)
+
+    def unpublish(self, key: str = "live/test") -> None:
+        self.registry.unpublish(self.registry.live(key), self.publisher, True)
+
+
+Make = Callable[..., World]
+
+
+@real_reactor_fixture
+async def make(tmp_path: Path) -> AsyncIterator[Make]:
+    """Make managers that are stopped behind the test."""
+    worlds: list[World] = []
+
+    def make_one(open_file: Any = None, **settings: Any) -> World:
+        values = {"record_all": True, "folder": tmp_path / "taken", "flush_interval": 0.01, **settings}
+        registry, events, bus = StreamRegistry(), EventList(), EventBus()
+        bus.add_sink(events)
+        reactor = the_reactor()
+        more = {} if open_file is None else {"open_file": open_file}
+        manager = RecordingManager(
+            RecordingSettings(**values), registry, bus, reactor, reactor.callFromThread, **more
+        )
+        manager.start()
+        worlds.append(World(manager, registry, events))
+        return worlds[-1]
+
+    yield make_one
+    for world in worlds:
+        await world.manager.stop()
+
+
+@real_reactor_test
+async def test_frames_reach_the_disk_without_being_asked(make: Make, tmp_path: Path) -> None:
+    world = make()
+    stream = world.publish()
+    stream.publish_frames([*start_frames(), *group(0)], 0.0)
+    await until(lambda: world.events.of(RecordingStarted), "the start")
+    (path,) = (tmp_path / "taken").iterdir()
+    assert inspect(path).tags == 3 + 10
+    world.unpublish()
+    await until(lambda: world.events.of(RecordingFinished), "the end")
+    assert inspect(path).is_fine
+
+
+class StandingFile(DiskFile):
+    """A file on a disk that stands still until it is told to go on."""
+
+    def __init__(self, descriptor: int, path: Path, gate: threading.Event) -> None:
+        super().__init__(descriptor, path)
+        self._gate = gate
+
+    def append(self, data: bytes | memoryview) -> int:
+        self._gate.wait(20)
+        return super().append(data)
+
+
+@real_reactor_test
+async def test_a_disk_that_stands_still_does_not_touch_live(make: Make, tmp_path: Path) -> None:
+    """Live goes on; what the queue cannot hold is lost, and recording goes on in a new file."""
+    gate = threading.Event()
+
+    def open_standing(folder: Path, key: str, time: float, segment: int | None) -> tuple[Path, RecordingFile]:
+        path, descriptor = open_new(folder, key, time, segment)
+        return path, StandingFile(descriptor, path, gate)
+
+    world = make(open_standing, queue_bytes=20_000, flush_bytes=1000)
+    player = KeepingSubscriber()
+    stream = world.publish()
+    stream.subscribe(player)
+    try:
+        stream.publish_frames(start_frames(), 0.0)
+        for number in range(100):
+            stream.publish_frames(group(200 * number, size=500), 0.0)
+        assert len(player.frames) == 3 + 1000
+        (status,) = world.manager.statuses()
+        assert status.bytes_queued <= 20_000
+        assert status.dropped_by_reason["queue_full"] > 900
+    finally:
+        gate.set()
+    await until(lambda: world.manager.statuses()[0].bytes_queued == 0, "the queue to be empty")
+    stream.publish_frames(group(30_000), 0.0)
+    await until(lambda: len(world.events.of(RecordingStarted)) == 2, "the second file")
+    assert [event.error for event in world.events.of(RecordingFailed)] == ["queue_full"]
+    world.unpublish()
+    await until(lambda: len(world.events.of(RecordingFinished)) == 2, "the end")
+    paths = [Path(event.path) for event in world.events.of(RecordingFinished)]
+    assert all(inspect(path).is_fine for path in paths)
+    assert inspect(paths[1]).tags == 3 + 10
+
+
+@real_reactor_test
+async def test_a_folder_that_vanishes_comes_back(make: Make, tmp_path: Path) -> None:
+    world = make(retry_after=0.05)
+    stream = world.publish()
+    stream.publish_frames([*start_frames(), *group(0)], 0.0)
+    await until(lambda: world.events.of(RecordingStarted), "the start")
+    shutil.rmtree(tmp_path / "taken")
+    number = 1
+
+    def again() -> bool:
+        nonlocal number
+        stream.publish_frames(group(200 * number), 0.0)
+        number += 1
+        return len(world.events.of(RecordingStarted)) > 1
+
+    await until(again, "the second file")
+    assert [event.error for event in world.events.of(RecordingFailed)] == ["ENOENT"]
+    world.unpublish()
+    await until(lambda: len(world.events.of(RecordingFinished)) > 1, "the end")
+    (path,) = (tmp_path / "taken").iterdir()
+    assert inspect(path).is_fine
+
+
+@real_reactor_test
+async def test_old_recordings_make_room(make: Make, tmp_path: Path) -> None:
+    world = make(max_total_size=200_000, metadata_space=100_000)
+    for _ in range(4):
+        world.publish().publish_frames([*start_frames(), *group(0)], 0.0)
+        world.unpublish()
+        await until(lambda: world.manager.writer.is_idle, "the end")
+    await until(lambda: len(world.events.of(RecordingDeleted)) == 3, "the deletions")
+    assert [event.path for event in world.events.of(RecordingDeleted)] == [
+        event.path for event in world.events.of(RecordingFinished)[:3]
+    ]
+    assert len(list((tmp_path / "taken").iterdir())) == 1
+
+
+@real_reactor_test
+async def test_a_manager_can_start_again(make: Make) -> None:
+    world = make()
+    for count in range(1, 31):
+        world.publish().publish_frames(group(0), 0.0)
+        await world.manager.stop()
+        assert len(world.events.of(RecordingFinished)) == count
+        world.unpublish()
+        world.manager.start()
+
+
+def recording_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "rtmprelay-recording"}
+
+
+@real_reactor_test
+async def test_a_service_that_records_nothing_has_no_thread_and_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = recording_threads()
+    service = RelayService(RelayConfig(listen=()))
+    service.startService()
+    assert service.recordings.statuses() == []
+    assert recording_threads() <= before
+    await service.stopService()
+    assert list(tmp_path.iterdir()) == []
