@@ -17,6 +17,10 @@ def publish(reactor: Any, url: str, trust: TlsTrust | None = None) -> Deferred[R
 
     Fires when the server has accepted the publish, and fails if it has not. Then `send` frames; `end` says goodbye;
     `when_lost` fires when the connection has gone. Cancelling the Deferred gives the attempt up.
+
+    Send frames at the pace of a live stream: for a server that is too slow, up to 10 s of media wait, and behind that
+    it loses whole groups of pictures, so that memory stays bounded. `consumer.account` has what was sent and dropped.
+    Metadata (onMetaData) gets the envelope that servers want.
     """
     parsed = RtmpUrl.parse(url)
     endpoint = transport_endpoint(reactor, parsed, trust)

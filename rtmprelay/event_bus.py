@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from twisted.logger import Logger
+from twisted.logger import Logger, LogLevel
 from zope.interface import implementer
 
 from rtmprelay.events import Event
@@ -44,4 +44,6 @@ class LogSink:
 
     def event_happened(self, time: float, event: Event) -> None:
         """Log it."""
-        _event_log.info(event.sentence, event=event.name, **event.fields())
+        _event_log.emit(
+            LogLevel.levelWithName(event.level), event.sentence, event=event.name, **event.fields()
+        )

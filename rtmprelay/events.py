@@ -15,6 +15,8 @@ class Event:
     name: ClassVar[str]
     #: How the log puts it; `{field}` is filled in.
     sentence: ClassVar[str]
+    #: How much it matters: "info", or "warn" for what an operator may want to act on.
+    level: ClassVar[str] = "info"
 
     def fields(self) -> dict[str, object]:
         """The event's own fields."""
@@ -36,9 +38,12 @@ class ConnectionRefused(Event):
     """Somebody connected while there were too many others."""
 
     name = "connection_refused"
-    sentence = "Connection from {peer} refused: {reason}"
+    level = "warn"
+    sentence = "Connection from {peer} refused: {reason} ({others} others before it were, too)"
     peer: str
     reason: str
+    #: Refusals since the last such event; they come one a second at most.
+    others: int
 
 
 @attrs.frozen(kw_only=True)
@@ -97,6 +102,7 @@ class PublishRefused(Event):
     """Somebody may not publish."""
 
     name = "publish_refused"
+    level = "warn"
     sentence = "publish of {stream} by {connection} refused: {reason}"
     connection: str
     stream: str
@@ -228,6 +234,7 @@ class DestinationFailed(Event):
     """A destination was not reached, refused, or was lost."""
 
     name = "destination_failed"
+    level = "warn"
     sentence = "Destination {destination}: {stream} failed ({error_class}): {reason}"
     destination: str
     stream: str
@@ -253,6 +260,7 @@ class DestinationGivenUp(Event):
     """A destination has failed too often."""
 
     name = "destination_given_up"
+    level = "warn"
     sentence = "Destination {destination}: given up for {stream} after {failures} failures"
     destination: str
     stream: str
@@ -264,6 +272,7 @@ class DestinationDropped(Event):
     """Messages were not delivered to a destination."""
 
     name = "destination_dropped"
+    level = "warn"
     sentence = "Destination {destination}: {count} messages of {stream} dropped ({reason})"
     destination: str
     stream: str
@@ -306,6 +315,7 @@ class DestinationSourceRefused(Event):
     """A second source wanted a destination that the first one holds."""
 
     name = "destination_source_refused"
+    level = "warn"
     sentence = "Destination {destination}: {stream} is not sent there, {holder} holds it"
     destination: str
     stream: str
@@ -363,6 +373,7 @@ class RecordingFailed(Event):
     """The disk does not take a recording; told once, until it has worked again for a while."""
 
     name = "recording_failed"
+    level = "warn"
     sentence = "Recording of {stream} to {path} failed ({error}): {reason}"
     stream: str
     path: str

@@ -29,6 +29,7 @@ from rtmprelay.event_bus import EventBus, LogSink
 from rtmprelay.protocols.publish_endpoint import RtmpPublishEndpoint, TlsTrust, transport_endpoint
 from rtmprelay.protocols.server import RtmpServerFactory, ServerSettings, describe_address
 from rtmprelay.recording.manager import RecordingManager
+from rtmprelay.steady_clock import steady
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.wire.url import RtmpUrl
 
@@ -63,6 +64,7 @@ class Listener(Service):
         self._port = self._endpoint.listen(self._factory).addCallback(self._opened)
         self._port.addErrback(failures.append)
         if failures:
+            self._port = None
             failures[0].raiseException()
         # Some endpoints take their time; then the log is all that is left to tell it.
         self._port.addCallback(lambda port: self._tell_if_failed(port, failures))
@@ -116,7 +118,9 @@ class RelayService(MultiService):
         self.registry = StreamRegistry(self.config.stream_limits)
         self.events = EventBus()
         self.events.add_sink(LogSink())
-        self.factory = RtmpServerFactory(reactor, self.registry, self.events, _server_settings(self.config))
+        self.factory = RtmpServerFactory(
+            steady(reactor), self.registry, self.events, _server_settings(self.config)
+        )
         self._listeners = [
             Listener(serverFromString(cast("IReactorCore", reactor), description), self.factory)
             for description in self.config.listen
@@ -138,6 +142,7 @@ class RelayService(MultiService):
 
     @override
     def startService(self) -> None:
+        self.factory.reopen()
         super().startService()
         self.destinations.start()
         self.recordings.start()

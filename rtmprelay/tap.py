@@ -44,7 +44,7 @@ from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
 class Options(UsageOptions):
     """The options of `twistd rtmprelay`."""
 
-    synopsis = "[twistd options] rtmprelay [--listen ENDPOINT ...] [--relay-to URL ...] [options]"
+    synopsis = "[--listen ENDPOINT ...] [--relay-to URL ...] [options]"
 
     longdesc = (
         "An RTMP server and relay. Encoders publish to rtmp://HOST/APP/NAME, players play from there, and every"
@@ -243,19 +243,27 @@ class _LoggingRelayService(RelayService):
             # In the background twistd's parent process says it, and needs the error for that.
             if not self.in_foreground:
                 raise
-            raise SystemExit(f"rtmprelay: {error}") from error
+            self._log.critical("{reason}", reason=str(error))
+            # The log has taken sys.stderr over; an operator looks at the real one too.
+            (sys.__stderr__ or sys.stderr).write(f"rtmprelay: {error}\n")
+            raise SystemExit(1) from error
 
     @override
     def startService(self) -> None:
         super().startService()
-        if self.reread is not None:
-            _on_signal(signal.SIGHUP, self.reload_destinations)
+        # Always: what a signal does by default is to end the process.
+        _on_signal(signal.SIGHUP, self.reload_destinations)
+        _on_signal(signal.SIGUSR1, self.rotate_log)
+
+    def rotate_log(self) -> None:
+        """Begin a new log file, if there is one."""
         if self.log_file is not None:
-            _on_signal(signal.SIGUSR1, self.log_file.rotate)
+            self.log_file.rotate()
 
     def reload_destinations(self) -> None:
         """Apply what has changed in the configuration file; a bad file changes nothing."""
         if self.reread is None:
+            self._log.info("There is no --relay-config to read again")
             return
         try:
             changes = self.destinations.apply(self.reread())
@@ -288,11 +296,14 @@ def _log_file(options: Options) -> TextIO | LogFile:
     name = _of_twistd(options, "logfile")
     if name == "-" and not _in_foreground(options):
         raise SystemExit("rtmprelay: --logfile: a daemon cannot log to its standard output")
-    if name and name != "-":
-        return cast(LogFile, LogFile.fromFullPath(name))
     if not name and not _in_foreground(options):
-        return cast(LogFile, LogFile.fromFullPath("twistd.log"))
-    return sys.stdout
+        name = "twistd.log"
+    if not name or name == "-":
+        return sys.stdout
+    try:
+        return cast(LogFile, LogFile.fromFullPath(name))
+    except OSError as error:
+        raise SystemExit(f"rtmprelay: --logfile: {name!r} cannot be written: {error.strerror}") from error
 
 
 def _of_twistd(options: Options, name: str, default: Any = None) -> Any:

@@ -295,7 +295,7 @@ class MemoryServer:
         """Connect without saying a word; None if the server refuses."""
         address = IPv4Address("TCP", host, 50000)
         protocol = self.factory.buildProtocol(address)
-        if protocol is None:
+        if not isinstance(protocol, RtmpServerProtocol):
             return None
         transport = MemoryTransport(address)
         protocol.makeConnection(transport)

@@ -35,6 +35,7 @@ ON_TWISTED: dict[str, set[str]] = {
     "events": BELOW_TWISTED,
     "event_bus": BELOW_TWISTED | NEWS,
     "logs": {"errors", "secret"},
+    "steady_clock": set(),
     "streams": (BELOW_TWISTED - {"session"}) | NEWS,
     "protocols": BELOW_TWISTED | NEWS | {"streams"},
     "client": BELOW_TWISTED | {"protocols"},
@@ -46,7 +47,7 @@ BELOW_SIBLINGS = BELOW_TWISTED | NEWS | {"streams", "protocols"}
 #: Where everything meets.
 JOINING: dict[str, set[str]] = {
     "config": BELOW_SIBLINGS | SIBLINGS,
-    "service": BELOW_SIBLINGS | SIBLINGS | {"config", "logs"},
+    "service": BELOW_SIBLINGS | SIBLINGS | {"config", "logs", "steady_clock"},
     "tap": BELOW_SIBLINGS | SIBLINGS | {"config", "logs", "service"},
 }
 LAYERS = {

@@ -41,7 +41,7 @@ class _Past:
 
 
 class Destination:
-    """Has an outlet for each stream that goes there. Two streams never share one target."""
+    """Has an outlet for each stream that goes there."""
 
     def __init__(
         self, settings: DestinationSettings, surroundings: Surroundings, released: Callable[[], None]
@@ -66,30 +66,29 @@ class Destination:
 
     # -- streams ---------------------------------------------------------------------------------------------
 
-    def offer(self, stream: LiveStream) -> None:
-        """A stream is live: take it, if it is for us and its target is free."""
-        if not self.settings.enabled or not self.settings.wants(stream.key) or stream.key in self._outlets:
-            return
-        outlet = Outlet(self.settings, stream, self._surroundings, self._outlet_ended)
-        holder = next((other for other in self._outlets.values() if other.target == outlet.target), None)
-        if holder is not None:
-            self._refuse(stream.key, holder.stream.key)
-            return
+    def lacks(self, stream: LiveStream) -> bool:
+        """Whether a stream is for us, and does not come here yet."""
+        return self.settings.enabled and self.settings.wants(stream.key) and stream.key not in self._outlets
+
+    def holder_of(self, target: RtmpUrl) -> str | None:
+        """Which of its streams goes to this place, or is just leaving it."""
+        place = target.same_place
+        return next((key for key, outlet in self._outlets.items() if outlet.target.same_place == place), None)
+
+    def take(self, stream: LiveStream) -> None:
+        """Send a stream; nobody may hold its target."""
         self._refused.pop(stream.key, None)
+        outlet = Outlet(self.settings, stream, self._surroundings, self._outlet_ended)
         self._outlets[stream.key] = outlet
         outlet.start()
 
-    def _refuse(self, stream: str, holder: str) -> None:
+    def refuse(self, stream: LiveStream, holder: str) -> None:
         """Say once why a stream is not sent, however often it is offered."""
-        if self._refused.get(stream) != holder:
-            self._refused[stream] = holder
+        if self._refused.get(stream.key) != holder:
+            self._refused[stream.key] = holder
             self._surroundings.events.publish(
-                events.DestinationSourceRefused(destination=self.name, stream=stream, holder=holder)
+                events.DestinationSourceRefused(destination=self.name, stream=stream.key, holder=holder)
             )
-
-    def holds(self, target: RtmpUrl) -> bool:
-        """Whether one of its streams goes to this place, or is just leaving it."""
-        return any(outlet.target.same_place == target.same_place for outlet in self._outlets.values())
 
     def source_stopped(self, stream: LiveStream, clean: bool) -> None:
         """The publisher of a stream has gone."""
@@ -112,6 +111,12 @@ class Destination:
             self._released()
             return gatherResults([]).addCallback(lambda _: None)
         return self.end("the destination was disabled")
+
+    def update(self, settings: DestinationSettings) -> None:
+        """Go on with other settings; they must connect like those before."""
+        self.settings = settings
+        for outlet in list(self._outlets.values()):
+            outlet.update(settings)
 
     def reconnect(self) -> None:
         """Try all connections anew, now."""

@@ -10,6 +10,7 @@ from service_identity import VerificationError
 from twisted.internet.defer import CancelledError
 from twisted.internet.error import (
     ConnectError,
+    ConnectingCancelledError,
     ConnectionAborted,
     ConnectionDone,
     ConnectionLost,
@@ -43,6 +44,9 @@ class DestinationFailure:
     sentence: str
 
 
+#: How an attempt ends that we cancel: Twisted's endpoints have an error of their own for it.
+CANCELLATIONS = (CancelledError, ConnectingCancelledError)
+
 _SENTENCES: tuple[tuple[type[Exception], str], ...] = (
     (DNSLookupError, "the name of the server is not known (DNS)"),
     (ConnectionRefusedError, "nothing listens there (connection refused)"),
@@ -53,7 +57,7 @@ _SENTENCES: tuple[tuple[type[Exception], str], ...] = (
     # A kind of lost connection, so it must come first.
     (ConnectionAborted, "the connection was cut"),
     (ConnectionLost, "the connection was lost"),
-    (CancelledError, "the attempt was cancelled"),
+    *((kind, "the attempt was cancelled") for kind in CANCELLATIONS),
 )
 
 

@@ -51,12 +51,26 @@ class DestinationManager:
 
     def stream_started(self, stream: LiveStream) -> None:
         """Give a stream to all that want it."""
-        if not self._stopped:
-            for destination in self:
-                target = destination.target_of(stream)
-                # A server refuses a key that is in use: who takes over from one that leaves is offered it then.
-                if not any(leaving.holds(target) for leaving in self._leaving):
-                    destination.offer(stream)
+        for destination in self:
+            # Whoever is told of one destination may remove another one, or stop them all.
+            in_use = not self._stopped and self._destinations.get(destination.name) is destination
+            if in_use and destination.lacks(stream):
+                self._offer(destination, stream)
+
+    def _offer(self, destination: Destination, stream: LiveStream) -> None:
+        """A server refuses a key that is in use: two destinations or streams never share one target."""
+        target = destination.target_of(stream)
+        if any(leaving.holder_of(target) for leaving in self._leaving):
+            # That takes a moment; then it is offered again.
+            return
+        for other in self:
+            holder = other.holder_of(target)
+            if holder is not None:
+                destination.refuse(
+                    stream, holder if other is destination else f"{holder} through {other.name}"
+                )
+                return
+        destination.take(stream)
 
     def stream_stopped(self, stream: LiveStream, clean: bool) -> None:
         """The publisher of a stream has gone."""
@@ -108,7 +122,10 @@ class DestinationManager:
             raise ConfigError(f"there is no destination {name!r}") from None
 
     def apply(self, wanted: Iterable[DestinationSettings]) -> Changes:
-        """Make the destinations be just these; those that stay as they are notice nothing."""
+        """Make the destinations be just these; those that stay as they are notice nothing.
+
+        Of those that change, only those whose connections are concerned are made anew.
+        """
         settings = {one.name: one for one in refuse_duplicates(list(wanted))}
         removed = [name for name in self._destinations if name not in settings]
         changed = [
@@ -117,9 +134,13 @@ class DestinationManager:
             if name in settings and destination.settings != settings[name]
         ]
         added = [name for name in settings if name not in self._destinations]
-        for name in (*removed, *changed):
+        updated = [name for name in changed if self._find(name).settings.connects_like(settings[name])]
+        replaced = [name for name in changed if name not in updated]
+        for name in updated:
+            self._find(name).update(settings[name])
+        for name in (*removed, *replaced):
             self.remove(name)
-        for name in (*changed, *added):
+        for name in (*replaced, *added):
             self._destinations[name] = Destination(settings[name], self._surroundings, self._offer_everything)
         self._offer_everything()
         return Changes(tuple(added), tuple(removed), tuple(changed))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import attrs
 from twisted.application.internet import ClientService
-from twisted.internet.defer import CancelledError, Deferred, fail
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import (
     IDelayedCall,
     IProtocol,
@@ -24,21 +24,22 @@ from typing_extensions import override
 from zope.interface import implementer
 
 from rtmprelay import events
-from rtmprelay.destinations.failures import DestinationFailure, FailureClass, classify
+from rtmprelay.destinations.failures import CANCELLATIONS, DestinationFailure, FailureClass, classify
 from rtmprelay.destinations.link import CurrentAddress, Link
 from rtmprelay.destinations.missed import Missed
 from rtmprelay.destinations.reports import DeliveryReporter
+from rtmprelay.destinations.resumption import not_sent_before
 from rtmprelay.destinations.retry import LONGEST_DELAY, RetryPolicy
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationState, OutletStatus
 from rtmprelay.event_bus import EventBus
 from rtmprelay.interfaces import IFrameSubscriber
-from rtmprelay.media import MediaKind, milliseconds_between
+from rtmprelay.media import MediaKind
 from rtmprelay.protocols.encoding import shared_encoder
 from rtmprelay.protocols.publisher import RtmpPublisherProtocol
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.delivery import DropReason
-from rtmprelay.streams.frames import METADATA_KEY, FrameBatch, FrameRole, LiveFrame
+from rtmprelay.streams.frames import FrameBatch, FrameRole, LiveFrame
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.streams.summary import DeliveryRecord, FrameSummary
@@ -163,6 +164,13 @@ class Outlet(Consumer):
         self._let_go()
         Deferred.fromCoroutine(self._restart()).addErrback(self._restart_failed)
 
+    def update(self, settings: DestinationSettings) -> None:
+        """Go on with other settings, on the connection that there is."""
+        self.settings = settings
+        self._policy.max_retries = settings.max_retries
+        if self._given_up and not self._policy.is_exhausted():
+            self.reconnect()
+
     def _let_go(self) -> None:
         """Send nothing more on this connection: it is about to say goodbye."""
         if self._link is not None:
@@ -193,19 +201,16 @@ class Outlet(Consumer):
         self._next_attempt = None
         self._state = DestinationState.CONNECTING
         with self._called_by_service():
-            return self._attempt(factory)
-
-    def _attempt(self, factory: IProtocolFactory) -> Deferred[IProtocol]:
-        self._tell(events.DestinationConnecting, address=str(self.address))
-        try:
-            attempt = self._surroundings.endpoint_for(self.address, self.settings).connect(factory)
-        except Exception:
-            # A certificate file that has gone, say: the client service does not bear errors here.
-            attempt = fail(Failure())
-        return attempt.addErrback(self._attempt_failed)
+            self._tell(events.DestinationConnecting, address=str(self.address))
+            try:
+                attempt = self._surroundings.endpoint_for(self.address, self.settings).connect(factory)
+            except Exception:
+                # A certificate file that has gone, say: the client service does not bear errors here.
+                attempt = fail(Failure())
+            return attempt.addErrback(self._attempt_failed)
 
     def _attempt_failed(self, failure: Failure) -> Failure:
-        if not failure.check(CancelledError):
+        if not failure.check(*CANCELLATIONS):
             # We cancel attempts ourselves; that is no error of the destination.
             self._failure = classify(failure)
         return failure
@@ -270,7 +275,7 @@ class Outlet(Consumer):
         session = link.session
         link.consumer = self
         self.attach(link.write_media, shared_encoder(session.channel.chunk_size, session.stream_id, True))
-        startup, wait_for_keyframe = self._not_sent_before(*self.stream.startup())
+        startup, wait_for_keyframe = not_sent_before(self._record.newest, *self.stream.startup())
         if any(frame.role is FrameRole.KEYFRAME for frame in startup):
             self._missed.made_good()
         self._settle_missed()
@@ -283,14 +288,6 @@ class Outlet(Consumer):
         if missed.messages:
             self.account.dropped(DropReason.NOT_CONNECTED, missed.size, missed.messages)
             self._reporter.report_drops()
-
-    def _not_sent_before(self, startup: list[LiveFrame], wait: bool) -> tuple[list[LiveFrame], bool]:
-        """Time must not run backwards over a reconnection: if the cached pictures were sent, wait for new ones."""
-        last = self._record.newest
-        coded = [frame for frame in startup if frame.role is not FrameRole.STARTUP]
-        if last is None or not coded or milliseconds_between(last, coded[0].frame.timestamp_ms) > 0:
-            return startup, wait
-        return [_not_before(last, frame) for frame in startup if frame.role is FrameRole.STARTUP], True
 
     def unlinked(self, reason: Failure) -> None:
         """The connection has gone."""
@@ -399,10 +396,3 @@ class Outlet(Consumer):
             reconnect_count=max(0, self._connections - 1),
             digest=self._record.digest,
         )
-
-
-def _not_before(timestamp_ms: int, frame: LiveFrame) -> LiveFrame:
-    """The same startup frame, but not older than what was sent; metadata has no time of its own."""
-    if frame.startup_key == METADATA_KEY or milliseconds_between(timestamp_ms, frame.frame.timestamp_ms) >= 0:
-        return frame
-    return attrs.evolve(frame, frame=attrs.evolve(frame.frame, timestamp_ms=timestamp_ms))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 
 from rtmprelay.destinations.failures import DestinationFailure, FailureClass
@@ -26,12 +27,13 @@ class RetryPolicy:
     """Counts failures and says how long to wait. The time is always an argument."""
 
     def __init__(self, max_retries: int = 0, jitter: Callable[[], float] = random.random) -> None:
-        self._max_retries = max_retries
+        #: Failures in a row after which to give up; 0 never does.
+        self.max_retries = max_retries
         self._jitter = jitter
         self._quick_closes = 0
         self._accepted_at: float | None = None
-        self._last_kind: FailureClass | None = None
-        self._failures_of_kind = 0
+        # Each kind backs off from its own beginning, and goes on there when it returns.
+        self._failures_by_kind: Counter[FailureClass] = Counter()
         #: Failures in a row.
         self.failures = 0
 
@@ -51,26 +53,24 @@ class RetryPolicy:
         if self._quick_closes >= QUICK_CLOSES_MEAN_REFUSED and failure.kind is FailureClass.NETWORK:
             sentence = f"the server closes again and again right after publish: is the key right? ({failure.sentence})"
             failure = DestinationFailure(FailureClass.REFUSED, sentence)
-        # Each kind backs off from its own beginning.
-        self._failures_of_kind = self._failures_of_kind + 1 if failure.kind is self._last_kind else 1
-        self._last_kind = failure.kind
+        self._failures_by_kind[failure.kind] += 1
         return failure
 
     def is_exhausted(self) -> bool:
         """Whether to give up."""
-        return 0 < self._max_retries < self.failures
+        return 0 < self.max_retries < self.failures
 
     def delay(self, kind: FailureClass) -> float:
         """Seconds until the next attempt."""
         first = FIRST_DELAY_WHEN_REFUSED if kind is FailureClass.REFUSED else FIRST_DELAY
         # Past this exponent every delay is the longest; it keeps the power small in a year of failures.
-        exponent = min(self._failures_of_kind - 1, 16)
+        exponent = min(self._failures_by_kind[kind] - 1, 16)
         delay = first * FACTOR**exponent
         share = JITTER * self._jitter()
         return delay * (1 + share) if delay * (1 + JITTER) <= LONGEST_DELAY else LONGEST_DELAY * (1 - share)
 
     def reset(self) -> None:
         """Forget all failures: the operator wants it tried again."""
-        self.failures = self._failures_of_kind = self._quick_closes = 0
-        self._last_kind = None
+        self.failures = self._quick_closes = 0
+        self._failures_by_kind.clear()
         self._accepted_at = None

@@ -40,6 +40,16 @@ class DestinationSettings:
         """All addresses, the preferred one first."""
         return (self.url, *self.backup)
 
+    def connects_like(self, other: DestinationSettings) -> bool:
+        """Whether all that differs is what a connection can live with: it need not be made anew."""
+        return other == attrs.evolve(
+            self,
+            metadata=other.metadata,
+            linger=other.linger,
+            max_retries=other.max_retries,
+            failures_before_backup=other.failures_before_backup,
+        )
+
     def wants(self, stream_key: str) -> bool:
         """Whether a stream goes here."""
         return fnmatch.fnmatchcase(stream_key, self.match)

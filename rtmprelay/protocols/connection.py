@@ -182,7 +182,7 @@ class RtmpConnection(Protocol):
     def pauseProducing(self) -> None:
         """The transport's buffer is full."""
         self._transport_full = True
-        self._stall.transport_full(self._clock.seconds())
+        self._stall.transport_full(self.transport, self.bytes_out, self._clock.seconds())
         for consumer in self.consumers():
             consumer.transport_full()
 
@@ -235,7 +235,7 @@ class RtmpConnection(Protocol):
         self._arm_timer(self.looked(now))
 
     def _check_stall(self, now: float) -> None:
-        self._stall.look(self.transport, now)
+        self._stall.look(self.transport, self.bytes_out, now)
         deadline = self._stall_deadline()
         if deadline is not None and now >= deadline:
             seconds = self._limits.stall_timeout
@@ -255,7 +255,13 @@ class RtmpConnection(Protocol):
         if self._closing is None:
             self._closing = reason
         self._cancel_timer()
+        self.release_consumers()
         self._wire.abortConnection()
+
+    def release_consumers(self) -> None:
+        """The connection is about to go: nothing may be written behind a goodbye."""
+        for consumer in list(self.consumers()):
+            consumer.detach()
 
     def close_politely(self, reason: str) -> None:
         """Send what there is to send, then close; a peer that does not take it in time is cut off."""
@@ -264,6 +270,7 @@ class RtmpConnection(Protocol):
         self.flush()
         self._closing = reason
         self._cancel_timer()
+        self.release_consumers()
         # TLS does not close while a producer is registered.
         self._wire.unregisterProducer()
         self._wire.loseConnection()

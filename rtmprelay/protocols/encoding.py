@@ -9,6 +9,7 @@ from rtmprelay.flv.script import with_set_data_frame
 from rtmprelay.session.channel import media_chunk_stream
 from rtmprelay.streams.frames import METADATA_KEY, LiveFrame
 from rtmprelay.wire.chunks import RawMessage, standalone_chunks
+from rtmprelay.wire.limits import LARGEST_MESSAGE_LENGTH
 
 
 class RtmpFrameEncoder:
@@ -26,7 +27,9 @@ class RtmpFrameEncoder:
             frame = live.frame
             payload = frame.payload
             if self._for_server and live.startup_key == METADATA_KEY:
-                payload = with_set_data_frame(payload)
+                wrapped = with_set_data_frame(payload)
+                # Metadata of nearly 16 MiB has no room for the envelope; nobody sends that in earnest.
+                payload = wrapped if len(wrapped) <= LARGEST_MESSAGE_LENGTH else payload
             message = RawMessage(frame.kind, frame.timestamp_ms, self._stream_id, payload)
             pieces += standalone_chunks(message, media_chunk_stream(frame.kind), self._chunk_size)
         return b"".join(pieces)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from typing_extensions import override
 from zope.interface import implementer
 
 from rtmprelay.events import MediaStatistics, PlayStopped
@@ -48,14 +49,26 @@ class Player(Consumer):
         self._began = now
         self._reported_at = now
         self._reported = (0, 0, 0)
+        self._untold_end = False
         self.stream = stream
 
     def publisher_left(self) -> None:
-        """Tell the client that no media comes for now."""
-        self._connection.tell_unpublished(self._stream_id, self._key)
+        """Tell the client that no media comes for now; behind what still waits, since many players stop there."""
+        self._untold_end = True
+        if not self.messages_queued:
+            self.drained()
+
+    @override
+    def drained(self) -> None:
+        if self._untold_end:
+            self._untold_end = False
+            self._connection.tell_unpublished(self._stream_id, self._key)
 
     def publisher_returned(self) -> None:
         """Tell the client that media comes again."""
+        if self._untold_end:
+            self._untold_end = False
+            self._connection.tell_unpublished(self._stream_id, self._key)
         self._connection.tell_published(self._stream_id, self._key)
 
     def stopped(self, now: float) -> PlayStopped:

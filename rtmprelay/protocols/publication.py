@@ -15,6 +15,9 @@ from rtmprelay.streams.live_stream import LiveStream
 #: Seconds after which a stream with only one kind of media is reported as such.
 _CODEC_PATIENCE = 2.0
 
+#: Reports of codecs for one publish: real streams change them once or twice, if ever.
+_MOST_REPORTS = 10
+
 
 @implementer(IStreamPublisher)
 class Publication:
@@ -29,6 +32,7 @@ class Publication:
         self._superseded = superseded
         self._began = now
         self._reported_codecs: tuple[str | None, str | None] = (None, None)
+        self._reports = 0
         self._reported_at = now
         self._reported = (0, 0)
         #: What it publishes, once it does.
@@ -56,7 +60,8 @@ class Publication:
         if not first_report or None not in codecs or now - self._began >= _CODEC_PATIENCE:
             changed = codecs != self._reported_codecs
             self._reported_codecs = codecs
-            if changed:
+            if changed and self._reports < _MOST_REPORTS:
+                self._reports += 1
                 self._tell_codecs(*codecs)
 
     def _tell_codecs(self, video: str | None, audio: str | None) -> None:

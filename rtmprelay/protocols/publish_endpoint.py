@@ -36,7 +36,7 @@ from rtmprelay.protocols.publisher import (
 from rtmprelay.session.adobe_auth import AdobeAuthentication
 from rtmprelay.wire.url import RtmpUrl
 
-#: Seconds for name, TCP and TLS together.
+#: Seconds for each attempt to reach an address of the host by TCP; TLS is part of the negotiation, which is timed too.
 CONNECT_TIMEOUT = 10.0
 
 _P = TypeVar("_P", bound=RtmpClientProtocol)

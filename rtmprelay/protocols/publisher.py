@@ -15,13 +15,16 @@ from twisted.python.failure import Failure
 from typing_extensions import override
 from zope.interface import implementer
 
-from rtmprelay.errors import DestinationRefusedError
+from rtmprelay.errors import DestinationRefusedError, LocalProtocolError
 from rtmprelay.media import MediaFrame
 from rtmprelay.protocols.connection import RtmpConnection
+from rtmprelay.protocols.encoding import shared_encoder
 from rtmprelay.session import events as told
 from rtmprelay.session.adobe_auth import wants_authentication
 from rtmprelay.session.client_session import ClientSession
 from rtmprelay.streams.consumer import Consumer
+from rtmprelay.streams.frames import FrameBatch, live_frame
+from rtmprelay.streams.limits import MEBIBYTE
 from rtmprelay.wire.limits import ConnectionLimits
 from rtmprelay.wire.url import RtmpUrl
 
@@ -34,16 +37,21 @@ NEGOTIATION_TIMEOUT = 10.0
 #: A server that takes no byte for so long, although some wait for it, is taken for dead.
 SERVER_STALL_TIMEOUT = 10.0
 
-
-#: Characters of what a server says that are kept, and the shortest part of a key that would give something away.
+#: Characters of what a server says that are looked at, and those of them that are kept.
+_LONGEST_ANSWER = 4096
 _LONGEST_REFUSAL = 300
+#: The shortest part of a key that would give something away.
 _SHORTEST_SECRET = 6
+
+#: Before it has agreed, a server that says one of these refuses: some do so with the level of good news.
+_REFUSALS = ("BadName", "Denied", "Rejected", "Failed", "Unauthorized", "InvalidApp", "StreamNotFound")
 
 #: Enhanced RTMP: the server wants us to come back, perhaps to another machine behind the same name.
 RECONNECT_REQUEST = "NetConnection.Connect.ReconnectRequest"
 
-#: Frames that are kept for somebody who has asked to play and does not take them yet.
+#: Frames, and bytes of them, that are kept for somebody who has asked to play and does not take them yet.
 MAX_EARLY_FRAMES = 4096
+MAX_EARLY_BYTES = 32 * MEBIBYTE
 
 
 class AuthenticationWantedError(DestinationRefusedError):
@@ -132,10 +140,14 @@ class RtmpClientProtocol(RtmpConnection):
         self.session.publish(self.url.key.reveal())
 
     def _status(self, status: told.StatusReceived) -> None:
-        if status.level != "error":
+        refused = not self._accepted and status.code.endswith(_REFUSALS)
+        if status.level != "error" and not refused:
             self.status_received(status)
-        elif not self._accepted and wants_authentication(status.description):
-            self._refuse(AuthenticationWantedError(status.description))
+            return
+        # A server may say anything at all, up to 16 MiB of it.
+        description = status.description[:_LONGEST_ANSWER]
+        if not self._accepted and wants_authentication(description):
+            self._refuse(AuthenticationWantedError(description))
         else:
             self._refuse(DestinationRefusedError(_refusal(status, self.url)))
 
@@ -170,14 +182,20 @@ class RtmpClientProtocol(RtmpConnection):
 
 
 class RtmpPublisherProtocol(RtmpClientProtocol):
-    """A connection that publishes. Give it a consumer, or send frames one by one."""
+    """A connection that publishes. Give it a consumer, or send frames one by one.
+
+    Attributes:
+        consumer: Who writes media here, and so is told when the transport is full. If there is none, the first `send`
+            makes one.
+    """
 
     def __init__(
         self, url: RtmpUrl, clock: IReactorTime, settings: ClientSettings, auth_query: str = ""
     ) -> None:
         super().__init__(url, clock, settings, auth_query)
-        #: Who writes media here, and so is told when the transport is full.
         self.consumer: Consumer | None = None
+        # The one that `send` made.
+        self._own: Consumer | None = None
 
     @override
     def consumers(self) -> Iterable[Consumer]:
@@ -198,9 +216,40 @@ class RtmpPublisherProtocol(RtmpClientProtocol):
         self.close_now("cut off")
 
     def send(self, frame: MediaFrame) -> None:
-        """Send one frame now."""
+        """Send one frame, now or when the server takes it.
+
+        Ten seconds of media wait for a server that is too slow; behind that it loses whole groups of pictures.
+        `consumer.account` says what became of each frame.
+        """
+        if not self.session.stream_id:
+            raise LocalProtocolError("media cannot be sent before there is a message stream")
+        if self.consumer is None:
+            self.consumer = self._own = self._new_consumer()
         self.flush()
-        self.write_media(self.session.send_media(frame))
+        self.consumer.frames_arrived(FrameBatch([live_frame(frame)]))
+
+    def _new_consumer(self) -> Consumer:
+        session = self.session
+        encoder = shared_encoder(session.channel.chunk_size, session.stream_id, True)
+        consumer = Consumer(self.write_media, encoder)
+        if self.is_closing:
+            consumer.close()
+        elif self._transport_full:
+            consumer.transport_full()
+        return consumer
+
+    @override
+    def end(self) -> None:
+        # What was sent comes before the goodbye, for as long as a polite close may take.
+        while self._own is not None and self._own.messages_queued and not self.is_closing:
+            self._own.transport_ready()
+        super().end()
+
+    @override
+    def closed(self, reason: str) -> None:
+        if self._own is not None:
+            self._own.close()
+        super().closed(reason)
 
 
 class RtmpPlayClientProtocol(RtmpClientProtocol):
@@ -217,6 +266,7 @@ class RtmpPlayClientProtocol(RtmpClientProtocol):
         self.on_status: Callable[[str], None] | None = None
         self._receiver: Callable[[list[MediaFrame]], None] | None = None
         self._early: list[MediaFrame] = []
+        self._early_bytes = 0
 
     def deliver_to(self, receiver: Callable[[list[MediaFrame]], None]) -> None:
         """Give the frames of each read to somebody, from the first one on."""
@@ -233,8 +283,9 @@ class RtmpPlayClientProtocol(RtmpClientProtocol):
     def media_received(self, frames: list[MediaFrame]) -> None:
         if self._receiver is not None:
             self._receiver(frames)
-        elif len(self._early) < MAX_EARLY_FRAMES:
+        elif len(self._early) < MAX_EARLY_FRAMES and self._early_bytes < MAX_EARLY_BYTES:
             self._early += frames
+            self._early_bytes += sum(len(frame.payload) for frame in frames)
 
     @override
     def status_received(self, status: told.StatusReceived) -> None:
@@ -271,14 +322,27 @@ def _with_query(text: str, query: str) -> str:
 
 
 def _refusal(status: told.StatusReceived, url: RtmpUrl) -> str:
-    """What the server said, without the key, which some servers repeat; a server may say anything at all."""
-    said = ": ".join(part for part in (status.code, status.description) if part) or "no reason given"
-    for secret in _secret_parts(url):
+    """What the server said, without the key, which some servers repeat."""
+    everything = ": ".join(part for part in (status.code, status.description) if part) or "no reason given"
+    said = everything[:_LONGEST_ANSWER]
+    secrets = _secret_parts(url)
+    for secret in secrets:
         said = said.replace(secret, "***")
+    if len(everything) > _LONGEST_ANSWER:
+        said = _without_cut_secret(said, secrets)
     said = "".join(character if character.isprintable() else " " for character in said)
     if len(said) > _LONGEST_REFUSAL:
         said = f"{said[:_LONGEST_REFUSAL]}..."
     return f"the server refused: {said}"
+
+
+def _without_cut_secret(text: str, secrets: list[str]) -> str:
+    """A text that was cut, without the beginning of a secret at its end, which is not found as a whole."""
+    for secret in secrets:
+        for size in range(min(len(secret), len(text)), 0, -1):
+            if text.endswith(secret[:size]):
+                return text[:-size]
+    return text
 
 
 def _secret_parts(url: RtmpUrl) -> list[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IAddress, IReactorTime
-from twisted.internet.protocol import Factory
+from twisted.internet.protocol import Factory, Protocol
 from typing_extensions import override
 
 from rtmprelay import events
@@ -16,6 +16,7 @@ from rtmprelay.event_bus import EventBus
 from rtmprelay.protocols.connection import RtmpConnection
 from rtmprelay.protocols.player import Player
 from rtmprelay.protocols.publication import Publication
+from rtmprelay.protocols.refusals import RefusalLog
 from rtmprelay.session import events as asked
 from rtmprelay.session.server_session import ServerSession
 from rtmprelay.streams.limits import QueueLimits
@@ -23,6 +24,9 @@ from rtmprelay.streams.registry import StreamBusyError, StreamNotFoundError, Str
 from rtmprelay.wire.commands import StatusCode
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE, ConnectionLimits
 from rtmprelay.wire.names import StreamKey
+
+#: Addresses that are remembered as proxies; there are one or two.
+_MOST_PROXIES = 64
 
 
 @attrs.frozen
@@ -79,6 +83,11 @@ class RtmpServerProtocol(RtmpConnection):
         return self._players.values()
 
     @override
+    def release_consumers(self) -> None:
+        for player in self._players.values():
+            player.close()
+
+    @override
     def looked(self, now: float) -> float:
         if now >= self._statistics_due:
             self._statistics_due = now + self.factory.settings.statistics_interval
@@ -94,7 +103,6 @@ class RtmpServerProtocol(RtmpConnection):
             self._end_publication(stream_id, f"the connection was lost ({reason})", clean=False)
         for stream_id in list(self._players):
             self._end_player(stream_id)
-        self.factory.forget(self)
         self._tell(
             events.ConnectionClosed(
                 connection=self.connection_id,
@@ -106,6 +114,8 @@ class RtmpServerProtocol(RtmpConnection):
                 bytes_out=self.bytes_out,
             )
         )
+        # Last: whoever waits for the end is to have heard everything.
+        self.factory.forget(self)
 
     def shut_down(self) -> None:
         """The server stops: tell the client, and close."""
@@ -121,8 +131,16 @@ class RtmpServerProtocol(RtmpConnection):
     # -- what the client asks --------------------------------------------------------------------------------
 
     def _on_handshake(self, event: asked.HandshakeCompleted, now: float) -> None:
+        self._notice_proxy()
         form = "digest" if event.digest else "simple"
         self._tell(events.HandshakeCompleted(connection=self.connection_id, form=form))
+
+    def _notice_proxy(self) -> None:
+        """Behind the PROXY protocol, who the peer is becomes known only with its first bytes."""
+        address = self.transport.getPeer() if self.transport is not None else None
+        if host_of(address) != self.host:
+            self.factory.came_through(self.host)
+            self._peer = describe_address(address)
 
     def _on_connect(self, event: asked.ConnectRequested, now: float) -> None:
         self._session.accept(event.request_id)
@@ -138,6 +156,8 @@ class RtmpServerProtocol(RtmpConnection):
     # -- publishing ------------------------------------------------------------------------------------------
 
     def _on_publish(self, event: asked.PublishRequested, now: float) -> None:
+        if not self._session.is_wanted(event.request_id):
+            return
         key = str(event.key)
         stream_id = event.stream_id
         publication = Publication(
@@ -181,6 +201,8 @@ class RtmpServerProtocol(RtmpConnection):
     # -- playing ---------------------------------------------------------------------------------------------
 
     def _on_play(self, event: asked.PlayRequested, now: float) -> None:
+        if not self._session.is_wanted(event.request_id):
+            return
         key = str(event.key)
         try:
             stream = self.factory.registry.live(key)
@@ -243,6 +265,14 @@ _HANDLERS: dict[type[Any], Callable[[RtmpServerProtocol, Any, float], None]] = {
 }
 
 
+class RefusedConnection(Protocol):
+    """A connection that is not wanted: it is cut as soon as it is there."""
+
+    @override
+    def connectionMade(self) -> None:
+        cast(Any, self.transport).abortConnection()
+
+
 if TYPE_CHECKING:
     _ServerFactory = Factory["RtmpServerProtocol"]
 else:
@@ -269,6 +299,8 @@ class RtmpServerFactory(_ServerFactory):
         self._unconnected: dict[str, int] = {}
         self._last_number = 0
         self._stopping = False
+        self._refusals = RefusalLog(self.events, clock)
+        self._proxies: set[str] = set()
         self._waiting_for_drain: list[Deferred[None]] = []
 
     @property
@@ -276,16 +308,21 @@ class RtmpServerFactory(_ServerFactory):
         """Everybody who is connected."""
         return tuple(self._connections.values())
 
-    @override
-    def startFactory(self) -> None:
+    def reopen(self) -> None:
+        """Take connections again after a shut-down."""
         self._stopping = False
 
     @override
-    def buildProtocol(self, addr: IAddress | None) -> RtmpServerProtocol | None:
+    def startFactory(self) -> None:
+        self.reopen()
+
+    @override
+    def buildProtocol(self, addr: IAddress | None) -> Protocol:  # type: ignore[override]
         reason = self._reason_to_refuse(addr)
         if reason is not None:
-            self.events.publish(events.ConnectionRefused(peer=describe_address(addr), reason=reason))
-            return None
+            self._refusals.refused(describe_address(addr), reason)
+            # Not None: behind TLS and the PROXY protocol, Twisted leaves a connection open that nobody wants.
+            return RefusedConnection()
         self._last_number += 1
         protocol = RtmpServerProtocol(self, f"c{self._last_number:06d}", addr)
         self._connections[protocol.connection_id] = protocol
@@ -298,10 +335,18 @@ class RtmpServerFactory(_ServerFactory):
             return "the server stops"
         if len(self._connections) >= settings.max_connections:
             return f"there are {settings.max_connections} connections already (limit: max_connections)"
-        if self._unconnected.get(host_of(address), 0) >= settings.max_unconnected_per_address:
+        host = host_of(address)
+        if host in self._proxies:
+            return None
+        if self._unconnected.get(host, 0) >= settings.max_unconnected_per_address:
             most = settings.max_unconnected_per_address
             return f"{most} connections from there have not sent connect (limit: max_unconnected_per_address)"
         return None
+
+    def came_through(self, proxy: str) -> None:
+        """Connections from this address come from elsewhere: they do not count as one peer's."""
+        if len(self._proxies) < _MOST_PROXIES:
+            self._proxies.add(proxy)
 
     def has_connected(self, protocol: RtmpServerProtocol) -> None:
         """A client has sent `connect`."""

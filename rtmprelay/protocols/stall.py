@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rtmprelay.protocols.transport_buffers import unsent_bytes
+from rtmprelay.protocols.transport_buffers import untaken_bytes
 
 
 class StallWatch:
@@ -10,27 +10,32 @@ class StallWatch:
 
     def __init__(self) -> None:
         self._stuck_since: float | None = None
-        self._unsent: int | None = None
+        self._taken: int | None = None
 
     def stuck_since(self) -> float | None:
         """The time of the last progress, while bytes wait; None while all is well."""
         return self._stuck_since
 
-    def transport_full(self, now: float) -> None:
-        """The transport's buffer filled up."""
+    def transport_full(self, transport: object, written: int, now: float) -> None:
+        """The transport's buffer filled up. `written` is all that was ever written to it."""
         if self._stuck_since is None:
             self._stuck_since = now
-            self._unsent = None
+            self._taken = _taken(transport, written)
 
     def transport_ready(self) -> None:
         """The transport's buffer was emptied."""
         self._stuck_since = None
 
-    def look(self, transport: object, now: float) -> None:
-        """Compare with the last look: fewer unsent bytes are progress (nothing is added while the buffer is full)."""
+    def look(self, transport: object, written: int, now: float) -> None:
+        """Compare with the last look: if the peer has taken more since, that is progress."""
         if self._stuck_since is None:
             return
-        unsent = unsent_bytes(transport)
-        if unsent is not None and self._unsent is not None and unsent < self._unsent:
+        taken = _taken(transport, written)
+        if taken is not None and self._taken is not None and taken > self._taken:
             self._stuck_since = now
-        self._unsent = unsent
+        self._taken = taken
+
+
+def _taken(transport: object, written: int) -> int | None:
+    untaken = untaken_bytes(transport)
+    return None if untaken is None else written - untaken

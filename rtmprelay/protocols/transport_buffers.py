@@ -5,6 +5,9 @@ Everything that depends on how Twisted keeps its buffers is in this file.
 
 from __future__ import annotations
 
+import fcntl
+import sys
+import termios
 from typing import Protocol, TypeGuard
 
 from twisted.internet.abstract import FileDescriptor
@@ -19,14 +22,35 @@ class Writable(Protocol):
         """Take bytes to send."""
 
 
-def unsent_bytes(transport: object) -> int | None:
-    """How many written bytes the kernel has not taken yet; None if this kind of transport does not tell."""
+def _lowest(transport: object) -> object:
     while isinstance(transport, ProtocolWrapper):
         # TLS and the like hand on what they are given at once; it waits in the transport below.
         transport = transport.transport
+    return transport
+
+
+def unsent_bytes(transport: object) -> int | None:
+    """How many written bytes the kernel has not taken yet; None if this kind of transport does not tell."""
+    transport = _lowest(transport)
     if isinstance(transport, FileDescriptor):
         return len(transport.dataBuffer) - transport.offset + transport._tempDataLen
     return None
+
+
+def untaken_bytes(transport: object) -> int | None:
+    """How many written bytes the peer has not acknowledged, here or in the kernel; None if that is not known.
+
+    The kernel takes from us in lumps of megabytes; what the peer acknowledges flows evenly.
+    """
+    unsent = unsent_bytes(transport)
+    if unsent is None:
+        return None
+    try:
+        waiting = fcntl.ioctl(_lowest(transport).fileno(), termios.TIOCOUTQ, bytes(4))  # type: ignore[attr-defined]
+    except (OSError, ValueError, AttributeError):
+        # Closed just now, or a system that does not tell: then what is here has to do.
+        return unsent
+    return unsent + int.from_bytes(waiting, sys.byteorder)
 
 
 def write_at_once(transport: Writable, data: bytes) -> None:

@@ -14,11 +14,11 @@ from rtmprelay.flv.reserved_metadata import DEFAULT_SPACE
 
 MEBIBYTE = 1024 * 1024
 
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-_BYTES = {"": 1, "k": 1024, "m": MEBIBYTE, "g": 1024 * MEBIBYTE, "t": MEBIBYTE * MEBIBYTE}
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_BYTES = {"k": 1024, "m": MEBIBYTE, "g": 1024 * MEBIBYTE, "t": MEBIBYTE * MEBIBYTE}
 
-_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw]?)", re.ASCII | re.IGNORECASE)
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,3})?)([kmgt]?)(?:i?b)?", re.ASCII | re.IGNORECASE)
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw])", re.ASCII | re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,3})?)([kmgt])(?:i?b)?", re.ASCII | re.IGNORECASE)
 
 #: A segment shorter than a group of pictures makes no sense, and a file for each frame does harm.
 SHORTEST_SEGMENT = 1.0
@@ -78,7 +78,10 @@ class RecordingSettings:
 
 
 def read_duration(text: str) -> float:
-    """Seconds from what an operator wrote: `90`, `90s`, `30m`, `12h`, `7d`, `2w`."""
+    """Seconds from what an operator wrote: `90s`, `30m`, `12h`, `7d`, `2w`.
+
+    The unit is needed: who writes 7 and means days must not lose everything after seven seconds.
+    """
     match = _DURATION.fullmatch(text.strip())
     seconds = float(match[1]) * _SECONDS[match[2].lower()] if match else 0.0
     if seconds <= 0:

@@ -64,6 +64,15 @@ class MessageChannel:
         """Whether `bytes_to_send` has something."""
         return bool(self._outgoing)
 
+    @property
+    def chunks_received(self) -> int:
+        """How many chunks had to be looked at; runs of equal ones count once."""
+        return self._reader.chunks_read
+
+    def allow_messages_of(self, size: int) -> None:
+        """From now on messages may have so many bytes."""
+        self._reader.allow_messages_of(size)
+
     def receive(self, data: bytes) -> list[RawMessage]:
         """Take what arrived; the messages that are complete now."""
         sequence_number = self.account.received(len(data))

@@ -1,4 +1,4 @@
-"""How long a server waits for a client."""
+"""How long a server waits for a client, and how much of it it bears."""
 
 from __future__ import annotations
 
@@ -6,14 +6,49 @@ from rtmprelay.errors import LimitExceededError
 from rtmprelay.session.lifecycle import Phase
 from rtmprelay.wire.limits import ConnectionLimits
 
+#: What comes at once after a pause of the network, or at the start, may be this many seconds' worth.
+_BURST_SECONDS = 10
+
+
+class RateLimit:
+    """A rate that may be exceeded for a while, not for long. The time is always an argument."""
+
+    def __init__(self, name: str, per_second: int, now: float) -> None:
+        self._name = name
+        self._per_second = per_second
+        self._left = float(per_second * _BURST_SECONDS)
+        self._at = now
+
+    def spend(self, count: int, now: float) -> None:
+        """Something happened so many times; raise if that is too often."""
+        most = float(self._per_second * _BURST_SECONDS)
+        self._left = min(most, self._left + (now - self._at) * self._per_second) - count
+        self._at = now
+        if self._left < 0:
+            raise LimitExceededError(
+                self._name, f"more than {self._per_second} a second, and not just for a moment"
+            )
+
 
 class Patience:
-    """Knows when a client has been too slow. The time is always an argument."""
+    """Knows when a client has been too slow, or too busy. The time is always an argument."""
 
     def __init__(self, limits: ConnectionLimits, now: float) -> None:
         self._limits = limits
         self._phase_began = now
         self._last_message = now
+        self._chunks = RateLimit("chunk_rate", limits.chunk_rate, now)
+        self._chunks_seen = 0
+        self._commands = RateLimit("command_rate", limits.command_rate, now)
+
+    def chunks_came(self, total: int, now: float) -> None:
+        """So many chunks have been looked at since the beginning."""
+        self._chunks.spend(total - self._chunks_seen, now)
+        self._chunks_seen = total
+
+    def command_came(self, now: float) -> None:
+        """The client asked for something."""
+        self._commands.spend(1, now)
 
     def phase_began(self, now: float) -> None:
         """The connection has come one step further."""

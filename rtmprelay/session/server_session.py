@@ -73,6 +73,7 @@ class ServerSession:
         self._handshake = ServerHandshake()
         self.channel = MessageChannel(self._handshake, self._limits, chunk_size)
         self._connection = Connection()
+        self.channel.allow_messages_of(self._limits.message_size_before_connect)
         self._patience = Patience(self._limits, now)
         self._intake = MediaIntake()
         self._application = Application("", Secret(""))
@@ -89,6 +90,7 @@ class ServerSession:
         channel = self.channel
         was_shaken = channel.shaken
         messages = channel.receive(data)
+        self._patience.chunks_came(channel.chunks_received, now)
         if not was_shaken and channel.shaken:
             self._handshake_completed(now, events)
         if messages:
@@ -114,6 +116,7 @@ class ServerSession:
         events.append(HandshakeCompleted(self._handshake.digest))
 
     def _take_command(self, command: Command, now: float, events: list[SessionEvent]) -> None:
+        self._patience.command_came(now)
         asked = commands.read_client_command(command)
         if isinstance(asked, commands.Connect):
             self._on_connect(asked, now, events)
@@ -285,11 +288,16 @@ class ServerSession:
 
     # -- answers ---------------------------------------------------------------------------------------------
 
+    def is_wanted(self, request_id: int) -> bool:
+        """Whether a wish still stands: a client may take it back before it is answered."""
+        return request_id in self._requests
+
     def accept(self, request_id: int) -> None:
         """Grant a wish. An answer that comes too late, when the client has taken the wish back, is ignored."""
         request = self._requests.pop(request_id, None)
         if isinstance(request, _ConnectRequest):
             self._connection.connect_accepted()
+            self.channel.allow_messages_of(self._limits.message_size)
             self.channel.send(replies.connect_result(request.transaction_id))
         elif isinstance(request, _StreamRequest):
             request.stream.accepted()

@@ -68,6 +68,9 @@ class Consumer:
         self._direct = False
         self._queue.clear(reason)
 
+    def drained(self) -> None:
+        """Nothing waits any more."""
+
     def sent(self, summary: FrameSummary) -> None:
         """Some frames were handed to the transport."""
 
@@ -99,10 +102,11 @@ class Consumer:
         """Live frames came in."""
         account = self.account
         if self._direct:
+            data = batch.encoded(self._encoder)
             account.messages_in += batch.count
             account.messages_sent += batch.count
             account.bytes_sent += batch.size
-            self._write(batch.encoded(self._encoder))
+            self._write(data)
             if self.observes_sending:
                 self.sent(batch.summary())
             return
@@ -165,6 +169,8 @@ class Consumer:
             if self.observes_sending:
                 self.sent(summarize(frames))
         self._update_direct()
+        if not queue:
+            self.drained()
 
     def _update_direct(self) -> None:
         self._direct = not (

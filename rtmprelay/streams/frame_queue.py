@@ -24,9 +24,9 @@ def _is_video(frame: LiveFrame) -> bool:
 
 
 def _first_timed(frames: Iterable[LiveFrame]) -> LiveFrame | None:
-    """The first frame with a time of its own: metadata and decoder configuration may carry any timestamp."""
+    """The first audio or video frame: metadata, decoder configuration and data may carry any timestamp."""
     for frame in islice(frames, _MOST_STARTUP_FRAMES_IN_A_ROW):
-        if frame.role is not FrameRole.STARTUP:
+        if frame.role <= FrameRole.AUDIO:
             return frame
     return None
 
@@ -42,6 +42,7 @@ class FrameQueue:
         self._frames: deque[LiveFrame] = deque()
         self._bytes = 0
         self.waiting_for_keyframe = False
+        self._waiting_since: int | None = None
 
     def __len__(self) -> int:
         return len(self._startup) + len(self._frames)
@@ -62,15 +63,23 @@ class FrameQueue:
         account = self._account
         account.messages_in += 1
         if self.waiting_for_keyframe:
-            if frame.role is FrameRole.INTER:
+            if frame.role is FrameRole.INTER and not self._waited_enough(frame):
                 account.dropped(DropReason.WAITING_FOR_KEYFRAME, frame.size)
                 return
-            if frame.role is FrameRole.KEYFRAME:
+            if frame.role is FrameRole.KEYFRAME or frame.role is FrameRole.INTER:
                 self.waiting_for_keyframe = False
+                self._waiting_since = None
         self._frames.append(frame)
         self._bytes += frame.size
         if self._too_full():
             self._make_room()
+
+    def _waited_enough(self, frame: LiveFrame) -> bool:
+        """Streams with intra refresh have no second keyframe: after so long any frame will do."""
+        if self._waiting_since is None:
+            self._waiting_since = frame.frame.timestamp_ms
+        waited = milliseconds_between(self._waiting_since, frame.frame.timestamp_ms)
+        return waited > self._limits.max_keyframe_wait_ms
 
     def take(self, max_bytes: int) -> list[LiveFrame]:
         """Take frames out, in order: at least one, and no more once they have so many bytes."""
@@ -133,7 +142,7 @@ class FrameQueue:
         frames = list(self._frames)
         begin = frames.index(keyframe)
         kept = [frame for frame in frames[:begin] if frame.role is FrameRole.STARTUP] + frames[begin:]
-        newest = next(frame for frame in reversed(kept) if frame.role is not FrameRole.STARTUP)
+        newest = next(frame for frame in reversed(kept) if frame.role <= FrameRole.AUDIO)
         limits = self._limits
         return (
             sum(frame.size for frame in kept) <= limits.max_bytes

@@ -62,9 +62,11 @@ def live_frame(frame: MediaFrame) -> LiveFrame:
         return LiveFrame(frame, FrameRole.STARTUP, len(payload), METADATA_KEY)
     else:
         return LiveFrame(frame, FrameRole.DATA, len(payload))
+    # Of several tracks the first one says what the stream is made of.
+    codec = tag.codec if not tag.tracks or 0 in tag.tracks else None
     if tag.sequence_header or tag.startup_metadata:
-        return LiveFrame(frame, FrameRole.STARTUP, len(payload), _startup_key(kind, tag), tag.codec)
-    return LiveFrame(frame, role, len(payload), None, tag.codec)
+        return LiveFrame(frame, FrameRole.STARTUP, len(payload), _startup_key(kind, tag), codec)
+    return LiveFrame(frame, role, len(payload), None, codec)
 
 
 def _startup_key(kind: MediaKind, tag: TagInfo) -> Hashable:

@@ -35,3 +35,5 @@ class QueueLimits:
     max_ms: int = 10_000
     #: Messages that wait: empty ones have no bytes and still cost memory.
     max_frames: int = 65_536
+    #: Milliseconds of video without a keyframe after which waiting for one makes no sense.
+    max_keyframe_wait_ms: int = 30_000

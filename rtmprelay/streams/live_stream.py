@@ -137,13 +137,13 @@ class LiveStream:
                 self._cache.forget_startup(METADATA_KEY)
                 self.metadata = {}
                 return None
-            frame = attrs.evolve(frame, payload=without_set_data_frame(frame.payload))
+            frame = MediaFrame(frame.kind, frame.timestamp_ms, without_set_data_frame(frame.payload))
         live = live_frame(frame)
         role = live.role
         if live.startup_key != METADATA_KEY:
             placed = self._timeline.place(frame.timestamp_ms, role <= FrameRole.AUDIO, now)
             if placed != frame.timestamp_ms:
-                live.frame = attrs.evolve(frame, timestamp_ms=placed)
+                live.frame = MediaFrame(frame.kind, placed, frame.payload)
         self._cache.remember(live)
         self._count(live, role)
         return live

@@ -47,12 +47,15 @@ class StartupCache:
             or len(self._gop) > limits.gop_frames
         ):
             self._forget_gop()
+            if length_ms > limits.gop_ms:
+                # Nobody knows when the next keyframe comes, or whether: streams with intra refresh have one in all.
+                self.has_keyframes = False
 
     def _remember_startup(self, frame: LiveFrame) -> None:
         known = self._startup.get(frame.startup_key)
         if known is not None and known.frame.payload == frame.frame.payload:
             return
-        if known is not None and known.codec is not None:
+        if known is not None and frame.startup_key != METADATA_KEY:
             # What was cached was made for another decoder configuration.
             self._forget_gop()
         others = [other for key, other in self._startup.items() if key != frame.startup_key]

@@ -32,8 +32,9 @@ class FrameSummary:
 
 
 def _frame_hash(frame: MediaFrame) -> int:
-    header = frame.kind.to_bytes(1) + frame.timestamp_ms.to_bytes(4)
-    return int.from_bytes(hashlib.blake2b(header + frame.payload, digest_size=15).digest())
+    state = hashlib.blake2b(frame.kind.to_bytes(1) + frame.timestamp_ms.to_bytes(4), digest_size=15)
+    state.update(frame.payload)
+    return int.from_bytes(state.digest())
 
 
 def summarize_media(media: Iterable[MediaFrame], headers: Iterable[tuple[Hashable, bytes]]) -> FrameSummary:

@@ -65,6 +65,8 @@ class ChunkReader:
     def __init__(self, limits: ConnectionLimits | None = None) -> None:
         limits = limits or ConnectionLimits()
         self.chunk_size = DEFAULT_CHUNK_SIZE
+        #: How many chunk headers were read one by one, which is what chunks cost.
+        self.chunks_read = 0
         self._max_message = min(limits.message_size, LARGEST_MESSAGE_LENGTH)
         self._max_assembly = limits.assembly_size
         self._max_streams = limits.chunk_streams
@@ -74,6 +76,10 @@ class ChunkReader:
         # The chunk that the last read broke off in, and what is missing of it.
         self._open: _IncomingChunkStream | None = None
         self._open_remaining = 0
+
+    def allow_messages_of(self, size: int) -> None:
+        """From now on messages may have so many bytes."""
+        self._max_message = min(size, LARGEST_MESSAGE_LENGTH)
 
     def feed(self, data: bytes) -> list[RawMessage]:
         """Take what arrived and return the messages that are complete now."""
@@ -90,6 +96,7 @@ class ChunkReader:
             if header is None:
                 self._header_part = data[position:]
                 break
+            self.chunks_read += 1
             stream, position = header
             position = self._read_payload(stream, data, position, messages)
         return messages

@@ -37,11 +37,17 @@ class ConnectionLimits:
     stall_timeout: float = 30.0
     #: Bytes of one message. A 4K keyframe at 100 Mbit/s stays under 4 MiB; the wire ends at 16 MiB.
     message_size: int = LARGEST_MESSAGE_LENGTH + 1
+    #: Bytes of one message before `connect` was accepted; real connect commands stay under 2 kB.
+    message_size_before_connect: int = 64 * 1024
     #: Bytes of unfinished messages on all chunk streams together.
     assembly_size: int = 32 * 1024 * 1024
     #: Chunk streams in use; encoders use four to six.
     chunk_streams: int = 64
     #: Message streams made by createStream; encoders and players use one.
     message_streams: int = 8
+    #: Chunks a second that must be looked at one by one, on average; encoders send some hundred.
+    chunk_rate: int = 10_000
+    #: Commands a second, on average; clients send ten in all.
+    command_rate: int = 20
     #: Bytes of our answers that a peer leaves unread while it goes on asking.
     unread_replies: int = 256 * 1024

@@ -30,7 +30,7 @@ class RtmpUrl:
     """`rtmp[s]://[user:password@]host[:port]/app[/key]`.
 
     The first part of the path is the application; all the rest, with its slashes and query, is the key. An
-    application of several parts is written with the key apart (`with_key`).
+    application of several parts is written with the key apart (the argument `key` of `parse`).
     """
 
     scheme: str

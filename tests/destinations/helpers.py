@@ -7,7 +7,12 @@ from typing import Any, TypeVar
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, fail, succeed
-from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
+from twisted.internet.error import (
+    ConnectingCancelledError,
+    ConnectionAborted,
+    ConnectionDone,
+    ConnectionLost,
+)
 from twisted.internet.interfaces import IProtocol, IProtocolFactory, IStreamClientEndpoint
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
@@ -146,8 +151,9 @@ class StubServer:
         #: Commands that get no answer.
         self.silent_about: set[str] = set()
         self.stream_id = 1
-        #: Code and description of the refusal, if publish is refused.
+        #: Code and description of the refusal, if publish is refused, and the level that it is told with.
         self.refuse_publish: tuple[str, str] | None = None
+        self.refusal_level = "error"
         #: What refuses a `connect`: the description, or None.
         self.refuse_connect: Callable[[Command], str | None] = lambda command: None
 
@@ -170,8 +176,10 @@ class StubServer:
         client.makeConnection(connection.transport)
         return succeed(client)
 
-    def _count_cancellation(self, _: object) -> None:
+    def _count_cancellation(self, attempt: Deferred[IProtocol]) -> None:
         self.cancelled += 1
+        # This is how Twisted's endpoints put it.
+        attempt.errback(ConnectingCancelledError(ADDRESS))
 
     def answer(self, connection: StubConnection, command: Command) -> list[Message]:
         """What is said to a command."""
@@ -187,7 +195,7 @@ class StubServer:
                 return [commands.result(command.transaction_id, None, float(self.stream_id))]
             case "publish":
                 if self.refuse_publish is not None:
-                    return [commands.on_status(command.stream_id, "error", *self.refuse_publish)]
+                    return [commands.on_status(command.stream_id, self.refusal_level, *self.refuse_publish)]
                 return [commands.on_status(command.stream_id, "status", StatusCode.PUBLISH_START, "go on")]
             case "play":
                 return [commands.on_status(command.stream_id, "status", StatusCode.PLAY_START, "here it is")]

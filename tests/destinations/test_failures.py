@@ -37,6 +37,7 @@ CASES = [
     (failing.ConnectionLost(), "network", "the connection was lost"),
     (failing.ConnectionAborted(), "network", "the connection was cut"),
     (CancelledError(), "network", "the attempt was cancelled"),
+    (failing.ConnectingCancelledError(None), "network", "the attempt was cancelled"),
     (failing.ConnectError(None, "odd"), "network", "odd"),
     (OSError(24, "Too many open files"), "network", "Too many open files"),
     (OSError(), "network", "OSError"),

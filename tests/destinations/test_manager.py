@@ -118,6 +118,70 @@ class RoutingTests(ManagerTests):
         second.publish("second")
         self.assertEqual(len(self.world.told(events.DestinationSourceRefused)), 2)
 
+    def assert_one_gets_it(self, *settings: DestinationSettings) -> None:
+        """One source, two ways to one place: the first has it, and the second when that one goes."""
+        self.setUp()
+        server = self.world.server("one")
+        for one in settings:
+            self.manager.add(one)
+        first, second = (one.name for one in settings)
+        encoder = self.live()
+        self.world.advance(20)
+        self.assertEqual(server.events_of(events.PublishRefused), [])
+        self.assertEqual(self.world.status(first).messages_sent, 13)
+        self.assertEqual(self.world.status(second).outlets, ())
+        (refused,) = self.world.told(events.DestinationSourceRefused)
+        self.assertEqual(
+            (refused.destination, refused.stream, refused.holder),
+            (second, "live/cam", f"live/cam through {first}"),
+        )
+        self.manager.remove(first)
+        self.world.advance(1)
+        self.world.send(encoder, *group(200))
+        self.assertEqual(self.world.outlet(second).messages_sent, 23)
+        self.assertEqual(server.events_of(events.PublishRefused), [])
+        self.assertEqual(len(self.world.told(events.DestinationSourceRefused)), 1)
+
+    def test_two_destinations_that_lead_to_one_place(self) -> None:
+        for one, other in (
+            (destination("a", match="live/*"), destination("b", match="*")),
+            (destination("a", "rtmp://one/app"), destination("b", "rtmp://one/app/{name}")),
+            (destination("a", "rtmp://one/app/{name}"), destination("b", "rtmp://one:1935/app")),
+            (destination("a", "rtmp://one/{app}/key"), destination("b", "rtmp://one/live/key")),
+        ):
+            self.assert_one_gets_it(one, other)
+
+    def test_two_sources_for_one_key_through_two_destinations(self) -> None:
+        server = self.world.server("one")
+        self.world.add("a", match="live/*")
+        self.world.add("b", match="show/*")
+        first = self.live("cam")
+        self.live("cam", "show")
+        self.world.advance(20)
+        self.assertEqual(server.events_of(events.PublishRefused), [])
+        (refused,) = self.world.told(events.DestinationSourceRefused)
+        self.assertEqual((refused.stream, refused.holder), ("show/cam", "live/cam through a"))
+        first.end()
+        self.world.advance(1)
+        self.assertEqual(self.world.outlet("b").messages_sent, 13)
+        self.assertEqual(server.events_of(events.PublishRefused), [])
+
+    def test_one_that_is_disabled_lets_go_of_it(self) -> None:
+        self.world.stub()
+        self.world.add("a", match="live/*")
+        self.world.add("b")
+        self.live()
+        self.manager.disable("a")
+        self.world.pump()
+        self.assertIs(self.world.status("b").state, State.CONNECTED)
+        self.manager.enable("a")
+        self.world.pump()
+        self.assertEqual(self.world.status("a").outlets, ())
+        self.assertEqual(
+            [(told.destination, told.holder) for told in self.world.told(events.DestinationSourceRefused)],
+            [("b", "live/cam through a"), ("a", "live/cam through b")],
+        )
+
     def test_without_a_key_all_are_served_at_once(self) -> None:
         for url, keys, apps in (
             ("rtmp://one/app", ["a", "b"], ["app", "app"]),
@@ -350,7 +414,7 @@ class ApplyTests(ManagerTests):
         self.assertEqual(self.connections(), [1, 1, 0])
 
     def test_only_the_difference(self) -> None:
-        changes = self.apply(self.of("c"), self.of("b", linger=3.0))
+        changes = self.apply(self.of("c"), self.of("b", match="live/*"))
         self.assertEqual(changes, Changes(added=("c",), removed=("a",), changed=("b",)))
         self.world.advance(1)
         self.assertEqual(self.connections(), [1, 2, 1])
@@ -366,6 +430,66 @@ class ApplyTests(ManagerTests):
         self.apply(self.of("b"))
         self.assertEqual(self.world.outlet("b"), before)
 
+    def test_what_is_not_of_the_connection_changes_under_it(self) -> None:
+        before = self.world.outlet("b")
+        for more in (
+            {"metadata": {"note": "new"}},
+            {"linger": 3.0},
+            {"max_retries": 7},
+            {"failures_before_backup": 2},
+            {"metadata": {"note": "newer"}, "linger": 4.0, "max_retries": 8, "failures_before_backup": 1},
+        ):
+            changes = self.apply(self.of("a"), self.of("b", **more))
+            self.assertEqual(changes, Changes((), (), ("b",)), more)
+            self.assertEqual(self.world.outlet("b"), before)
+        self.assertEqual(self.connections(), [1, 1, 0])
+        self.assertEqual([one.name for one in self.manager], ["a", "b"])
+        self.assertEqual(self.world.status("b").metadata, {"note": "newer"})
+        self.assertEqual(self.world.told(events.DestinationClosed), [])
+        self.encoder.disconnect(clean=False)
+        (lingers,) = {
+            held.linger for held in self.world.told(events.DestinationHeld) if held.destination == "b"
+        }
+        self.assertEqual(lingers, 4.0)
+
+    def test_whatever_is_of_the_connection_makes_it_anew(self) -> None:
+        backup = (destination(url="rtmp://c/live/key").url,)
+        for more in ({"backup": backup}, {"verify": False}, {"ca_file": "x"}, {"match": "l*"}):
+            self.apply(self.of("a", linger=3.0, **more))
+            self.world.advance(1)
+        self.assertEqual(self.connections(), [5, 1, 0])
+        self.apply(self.of("a", linger=3.0, enabled=False))
+        self.assertIs(self.world.status("a").state, State.DISABLED)
+
+    def test_the_most_retries_count_from_where_they_are(self) -> None:
+        self.stubs[0].failure = ConnectionRefusedError()
+        self.stubs[0].lose_all()
+        self.world.advance(4)
+        attempts = self.stubs[0].attempts
+        self.apply(self.of("a", max_retries=attempts))
+        self.assertEqual(self.stubs[0].attempts, attempts)
+        self.world.advance(200)
+        self.assertEqual(self.stubs[0].attempts, attempts + 1)
+        self.assertTrue(self.world.outlet("a").given_up)
+        # A note does not bring it back, leave for more attempts does.
+        self.apply(self.of("a", max_retries=attempts, metadata={"note": "new"}))
+        self.world.advance(200)
+        self.assertEqual(self.stubs[0].attempts, attempts + 1)
+        self.stubs[0].failure = None
+        self.apply(self.of("a"))
+        self.world.advance(1)
+        self.assertIs(self.world.status("a").state, State.CONNECTED)
+
+    def test_fewer_failures_before_the_backup(self) -> None:
+        backup = (destination(url="rtmp://c/live/key").url,)
+        self.apply(self.of("a", backup=backup, failures_before_backup=9))
+        self.world.advance(1)
+        self.stubs[0].failure = ConnectionRefusedError()
+        self.apply(self.of("a", backup=backup, failures_before_backup=1))
+        self.stubs[0].lose_all()
+        self.world.advance(2)
+        self.assertEqual(self.connections(), [2, 1, 1])
+
     def test_none_at_all(self) -> None:
         self.assertEqual(self.apply(), Changes((), ("a", "b"), ()))
         self.assertEqual(len(self.manager), 0)
@@ -380,7 +504,7 @@ class ApplyTests(ManagerTests):
         """The server refuses a key that is in use: the old connection must have gone before the new one comes."""
         server = self.world.server("d")
         self.apply(self.of("d"))
-        self.apply(self.of("d", linger=3.0))
+        self.apply(self.of("d", match="live/*"))
         self.world.advance(1)
         self.assertEqual(server.events_of(events.PublishRefused), [])
         self.assertIs(self.world.status("d").state, State.CONNECTED)
@@ -388,7 +512,7 @@ class ApplyTests(ManagerTests):
     def test_nor_if_the_server_is_slow_to_let_it_go(self) -> None:
         slow = self.stubs[0].last
         slow.transport.stalled = True
-        self.apply(self.of("a", linger=3.0))
+        self.apply(self.of("a", match="live/*"))
         self.assertEqual(self.connections(), [1, 1, 0])
         self.world.advance(2.5)
         self.assertTrue(slow.lost)
@@ -526,6 +650,14 @@ class EmbedderTests(ManagerTests):
             self.assertTrue(all(connection.lost for connection in stub.connections), kind.__name__)
             self.assertEqual(self.flushLoggedErrors(), [], kind.__name__)
             self.assertEqual(len(self.world.told(events.DestinationClosed)), 1, kind.__name__)
+
+    def test_removing_one_that_has_not_been_offered_the_stream_yet(self) -> None:
+        stubs = [self.world.stub(), self.world.stub("two")]
+        self.react(events.DestinationConnecting, lambda: "two" in self.manager and self.manager.remove("two"))
+        self.world.add()
+        self.world.add("two", "rtmp://two/live/key")
+        self.live()
+        self.assertEqual([stub.attempts for stub in stubs], [1, 0])
 
     def test_giving_up_on_what_was_given_up(self) -> None:
         self.world.stub().failure = ConnectionRefusedError()

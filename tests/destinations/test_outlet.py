@@ -274,6 +274,17 @@ class StateTests(OutletTests):
         status = self.world.status()
         self.assertEqual((status.state, status.last_error), (State.IDLE, None))
 
+    def test_nor_is_one_that_we_make_anew(self) -> None:
+        self.server.black_hole = True
+        self.begin()
+        self.server.black_hole = False
+        self.server.silent_about = {"publish"}
+        self.world.manager.reconnect("one")
+        self.world.pump()
+        outlet = self.world.outlet()
+        self.assertEqual((self.server.cancelled, self.server.attempts), (1, 2))
+        self.assertEqual((outlet.state, outlet.last_error), (State.CONNECTING, None))
+
     def test_the_last_error_stays_when_the_source_ends(self) -> None:
         self.server.failure = ConnectionRefusedError()
         encoder = self.begin()

@@ -61,8 +61,35 @@ def test_each_class_backs_off_from_its_own_beginning() -> None:
     found = []
     for failure in (NETWORK, NETWORK, NETWORK, REFUSED, REFUSED, NETWORK):
         found.append(retry.delay(retry.failed(failure, 0.0).kind))
-    assert found == [1, 2, 4, 10, 20, 1]
+    assert found == [1, 2, 4, 10, 20, 8]
     assert retry.failures == 6
+
+
+def test_two_classes_by_turns_back_off_too() -> None:
+    retry = policy()
+    found = []
+    for failure in [NETWORK, REFUSED] * 4 + [PROTOCOL]:
+        found.append(retry.delay(retry.failed(failure, 0.0).kind))
+    assert found == [1, 10, 2, 20, 4, 40, 8, 60, 1]
+    retry.reset()
+    assert retry.delay(retry.failed(REFUSED, 0.0).kind) == 10
+
+
+def test_quick_closes_begin_as_a_lost_network_and_go_on_as_a_refusal() -> None:
+    retry = policy()
+    found = []
+    for number in range(5):
+        retry.accepted(number * 100.0)
+        found.append(retry.delay(retry.failed(NETWORK, number * 100.0 + 1).kind))
+    assert found == [1, 2, 10, 20, 40]
+
+
+def test_the_most_retries_may_change_on_the_way() -> None:
+    retry = policy(max_retries=1)
+    delays(retry, NETWORK, 2)
+    assert retry.is_exhausted()
+    retry.max_retries = 3
+    assert not retry.is_exhausted()
 
 
 def test_the_real_jitter_varies() -> None:

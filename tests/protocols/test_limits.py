@@ -123,9 +123,8 @@ class LimitTests(SynchronousTestCase):
         assert not self.player.connection.lost
 
     def flood(self, client: MemoryClient) -> None:
-        question = commands.CheckBandwidth(5.0).to_command()
-        for _ in range(100):
-            client.session.send_command(question)
+        for _ in range(400):
+            client.session.channel.ping(5)
         self.server.pump()
 
     def test_who_asks_and_does_not_read_is_cut_off(self) -> None:
@@ -142,9 +141,63 @@ class LimitTests(SynchronousTestCase):
 
     def test_who_asks_and_reads_may_ask_for_ever(self) -> None:
         client = self.server.connect()
-        for _ in range(300):
+        for _ in range(200):
             self.flood(client)
         assert not client.transport.aborted
+
+    def test_who_asks_too_often_is_cut_off(self) -> None:
+        """Twenty commands a second, ten seconds' worth at once: enough for any client, too few for a flood."""
+        client = self.server.connect()
+        for _ in range(180):
+            client.session.send_command(commands.CheckBandwidth(5.0).to_command())
+        self.server.pump()
+        assert not client.transport.aborted
+        for _ in range(100):
+            client.session.send_command(Command("rubbish"))
+        self.server.pump()
+        self.assert_client_closed(client, "command_rate")
+
+    def test_empty_messages_are_not_for_nothing(self) -> None:
+        """One byte can be a whole message; ten thousand a second are borne, not more."""
+        client = self.server.connect()
+        client.publish("flood")
+        header = b"\x0b\x00\x00\x00\x00\x00\x00\x08\x01\x00\x00\x00"
+        client.deliver(header + b"\xcb" * 60_000)
+        assert not client.transport.aborted
+        client.deliver(b"\xcb" * 60_000)
+        self.server.pump()
+        self.assert_client_closed(client, "chunk_rate")
+
+    def test_a_large_message_before_connect(self) -> None:
+        """Nobody needs 64 KiB to say hello."""
+        connection = self.open()
+        handshake = ClientHandshake()
+        connection.protocol.dataReceived(handshake.bytes_to_send())
+        handshake.feed(connection.transport.take())
+        connection.protocol.dataReceived(handshake.bytes_to_send())
+        connection.protocol.dataReceived(b"\x03\x00\x00\x00\x01\x00\x01\x14\x00\x00\x00\x00")
+        self.assert_closed(connection, "message_size", "65537")
+
+    def test_a_play_that_is_taken_back_in_the_same_read_is_not_begun(self) -> None:
+        """Only the last of many wishes is carried out, so that a loop of them costs little."""
+        client = self.server.connect()
+        client.session.play("bystander")
+        self.server.pump()
+        started = len(self.server.events_of(events.PlayStarted))
+        for _ in range(50):
+            client.session.send_command(
+                commands.Play(0.0, client.session.stream_id, "bystander").to_command()
+            )
+        self.server.pump()
+        assert len(self.server.events_of(events.PlayStarted)) == started + 1
+
+    def test_a_publish_that_is_taken_back_in_the_same_read_is_not_begun(self) -> None:
+        client = self.server.connect()
+        for _ in range(50):
+            client.session.send_command(commands.Publish(0.0, 1, "fleeting").to_command())
+            client.session.send_command(commands.CloseStream(0.0, 1).to_command())
+        self.server.pump()
+        assert "live/fleeting" not in [event.stream for event in self.server.events_of(events.PublishStarted)]
 
     def test_questions_with_pauses_for_reading_are_fine(self) -> None:
         client = self.server.connect()
@@ -155,6 +208,7 @@ class LimitTests(SynchronousTestCase):
             assert client.transport.unread_size > 65536
             client.transport.stalled = False
             self.server.pump()
+            self.tick(3)
         assert not client.connection.lost
 
     def test_a_message_that_is_too_large(self) -> None:
@@ -257,6 +311,15 @@ class ConnectionCountTests(SynchronousTestCase):
         first.lose()
         assert server.open() is not None
         assert server.open() is None
+
+    def test_refusals_do_not_fill_the_log(self) -> None:
+        """One event a second, with the number of those between."""
+        server = MemoryServer(ServerSettings(max_connections=0))
+        for _ in range(50):
+            server.open()
+        server.clock.advance(1.5)
+        server.open()
+        assert [event.others for event in server.events_of(events.ConnectionRefused)] == [0, 49]
 
     def test_those_that_have_not_sent_connect_are_counted_by_address(self) -> None:
         server = MemoryServer(ServerSettings(max_unconnected_per_address=2))

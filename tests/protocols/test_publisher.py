@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import time
 from typing import cast
 from unittest import mock
 
 from twisted.application.internet import ClientService
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost, ConnectionRefusedError
+from twisted.internet.error import (
+    ConnectingCancelledError,
+    ConnectionAborted,
+    ConnectionDone,
+    ConnectionLost,
+    ConnectionRefusedError,
+)
 from twisted.internet.error import TimeoutError as TwistedTimeoutError
 from twisted.internet.interfaces import IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol, connectionDone
@@ -31,20 +38,25 @@ from rtmprelay.errors import (
     LocalProtocolError,
     RemoteProtocolError,
 )
+from rtmprelay.flv.script import with_set_data_frame
 from rtmprelay.media import MediaFrame
 from rtmprelay.protocols.encoding import shared_encoder
 from rtmprelay.protocols.publish_endpoint import RtmpPublishEndpoint, TlsTrust, negotiate
 from rtmprelay.protocols.publisher import (
+    MAX_EARLY_BYTES,
     MAX_EARLY_FRAMES,
     ClientSettings,
     RtmpClientProtocol,
     RtmpPlayClientProtocol,
     RtmpPublisherProtocol,
 )
+from rtmprelay.session import events as told
 from rtmprelay.session.acknowledgement import SMALLEST_WINDOW
 from rtmprelay.session.adobe_auth import AuthenticationRefusedError
 from rtmprelay.streams.consumer import Consumer
+from rtmprelay.streams.delivery import DropReason
 from rtmprelay.streams.frames import FrameBatch, live_frame
+from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.testing import MemoryEndpoint, MemoryServer
 from rtmprelay.wire import commands
 from rtmprelay.wire.messages import (
@@ -57,7 +69,7 @@ from rtmprelay.wire.messages import (
 )
 from rtmprelay.wire.url import RtmpUrl
 from tests.destinations.helpers import StubServer
-from tests.helpers import audio, group, keyframe, start_frames, video_header
+from tests.helpers import assert_decodable, audio, group, keyframe, metadata, start_frames, video_header
 
 URL = "rtmp://host/app/KEYMARK?token=QUERYMARK"
 
@@ -146,6 +158,32 @@ class NegotiationTests(ClientTests):
         self.assertEqual(reason, "the server refused: NetStream.Publish.BadName: it is taken")
         self.assertTrue(self.server.last.lost)
 
+    def test_a_refusal_that_is_told_as_a_status(self) -> None:
+        for code in (
+            "NetStream.Publish.BadName",
+            "NetStream.Publish.Denied",
+            "NetConnection.Connect.Rejected",
+            "NetStream.Publish.Failed",
+            "NetStream.Publish.Unauthorized",
+            "NetConnection.Connect.InvalidApp",
+            "NetStream.Play.StreamNotFound",
+        ):
+            for level in ("status", "warning", ""):
+                self.server.refusal_level = level
+                self.server.refuse_publish = (code, "no")
+                reason = self.reason(self.ask(), DestinationRefusedError)
+                self.assertEqual(reason, f"the server refused: {code}: no")
+
+    def test_other_news_before_the_answer_are_no_refusal(self) -> None:
+        self.server.silent_about = {"publish"}
+        asking = self.ask()
+        for code in ("NetStream.Play.Reset", "NetStream.Publish.Pending", "", "NetStream.Failed.Not"):
+            self.server.last.say(commands.on_status(1, "status", code, "BadName"))
+        self.pump()
+        self.assertNoResult(asking)
+        self.server.last.say(commands.on_status(1, "status", "NetStream.Publish.Start", "now"))
+        self.successResultOf(asking)
+
     def test_a_refused_connect(self) -> None:
         self.server.refuse_connect = lambda command: "no such application"
         reason = self.reason(self.ask(), DestinationRefusedError)
@@ -182,6 +220,38 @@ class NegotiationTests(ClientTests):
         reason = self.reason(self.ask(), DestinationRefusedError)
         self.assertLess(len(reason), 400)
         self.assertTrue(reason.isprintable())
+
+    def test_a_refusal_of_many_megabytes_costs_little(self) -> None:
+        many = 8 * 1024 * 1024
+        for code, said in (
+            ("Code", "\x01" * many),
+            ("\x01" * many, ""),
+            ("Code", "authmod=adobe ?" + "a=1&" * (many // 4)),
+            ("Code", "?" + "a=1&" * (many // 4) + "authmod=adobe"),
+        ):
+            status = told.StatusReceived("error", code, said)
+            self.server.silent_about = {"publish"}
+            asking = self.ask("rtmp://user:PASSWORDMARK@host/app/KEYMARK")
+            publisher = self.protocol()
+            began = time.perf_counter()
+            publisher.handle(status, 0.0)
+            self.server.silent_about = set()
+            self.pump()
+            self.assertLess(time.perf_counter() - began, 0.1)
+            asking.addErrback(lambda failure: failure.trap(DestinationRefusedError))
+            self.pump()
+
+    def protocol(self) -> RtmpPublisherProtocol:
+        """The newest protocol, while it negotiates."""
+        return cast(RtmpPublisherProtocol, self.server.last._client)
+
+    def test_no_part_of_a_key_is_left_where_a_long_refusal_is_cut(self) -> None:
+        for key in ("KEYMARK".join(map(str, range(100))), "KEYMARK".join(map(str, range(1000)))):
+            for code in ("Code", ""):
+                for more in (0, 100, 200, 300, 400):
+                    self.server.refuse_publish = (code, "-" * more + key * 20)
+                    reason = self.reason(self.ask(f"rtmp://host/app/{key}"), DestinationRefusedError)
+                    self.assertNotIn("0", reason)
 
     def test_a_server_that_never_answers(self) -> None:
         for silence in ("connect", "createStream", "publish"):
@@ -239,7 +309,7 @@ class NegotiationTests(ClientTests):
         self.server.black_hole = True
         asking = self.ask()
         asking.cancel()
-        self.failureResultOf(asking, CancelledError)
+        self.failureResultOf(asking, ConnectingCancelledError)
         self.assertEqual(self.server.cancelled, 1)
 
     def test_what_comes_after_a_refusal_is_not_looked_at(self) -> None:
@@ -334,6 +404,24 @@ class PublishingTests(ClientTests):
         self.assertEqual({raw.stream_id for raw in self.server.last.media}, {77})
         self.assertEqual(self.server.last.frames, frames)
         self.assertEqual(self.server.last.command("publish").stream_id, 77)
+
+    def test_metadata_goes_in_the_envelope_that_servers_want(self) -> None:
+        publisher = self.publish()
+        publisher.send(metadata(width=1.0))
+        self.pump()
+        (raw,) = self.server.last.media
+        self.assertEqual(raw.payload, with_set_data_frame(metadata(width=1.0).payload))
+
+    def test_a_consumer_that_is_there_is_used(self) -> None:
+        publisher = self.publish()
+        session = publisher.session
+        encoder = shared_encoder(session.channel.chunk_size, session.stream_id, True)
+        publisher.consumer = consumer = Consumer(publisher.write_media, encoder)
+        publisher.send(keyframe(0))
+        self.pump()
+        self.assertIs(publisher.consumer, consumer)
+        self.assertEqual(consumer.account.messages_sent, 1)
+        self.assertEqual(self.server.last.frames, [keyframe(0)])
 
     def test_the_goodbye(self) -> None:
         self.server.stream_id = 3
@@ -484,6 +572,99 @@ class StallTests(ClientTests):
         self.assertNoResult(self.publisher.when_lost)
 
 
+class SlowServerTests(ClientTests):
+    """Frames sent one by one to a server that does not read."""
+
+    @override
+    def setUp(self) -> None:
+        super().setUp()
+        self.publisher = self.publish()
+        self.transport = self.server.last.transport
+
+    def own(self) -> Consumer:
+        assert self.publisher.consumer is not None
+        return self.publisher.consumer
+
+    def test_what_waits_is_bounded_and_what_arrives_can_be_decoded(self) -> None:
+        frames = list(start_frames())
+        self.transport.stalled = True
+        for begin in range(0, 60_000, 200):
+            frames += group(begin, size=20_000)
+        for frame in frames:
+            self.publisher.send(frame)
+        limits = QueueLimits()
+        self.assertLess(self.transport.unread_size, 200_000)
+        self.assertLess(self.own().bytes_queued, limits.max_bytes)
+        account = self.own().account
+        self.assertEqual(account.messages_in, len(frames))
+        self.assertGreater(account.dropped_by_reason[DropReason.QUEUE_FULL], 0)
+        self.assertTrue(self.own().is_balanced)
+        self.transport.stalled = False
+        self.pump()
+        self.assertEqual(self.own().messages_queued, 0)
+        arrived = self.server.last.frames
+        self.assertEqual(len(arrived), account.messages_sent)
+        assert_decodable(arrived, frames)
+
+    def test_one_that_reads_again_gets_everything_in_order(self) -> None:
+        frames = [*start_frames(), *group(0, size=20_000), *group(200, size=20_000)]
+        self.transport.stalled = True
+        for frame in frames:
+            self.publisher.send(frame)
+        self.assertGreater(self.own().messages_queued, 0)
+        self.transport.stalled = False
+        self.pump()
+        self.assertEqual(self.server.last.frames, frames)
+
+    def test_what_waits_at_the_goodbye_goes_before_it(self) -> None:
+        frames = [*start_frames(), *group(0, size=20_000), *group(200, size=20_000)]
+        self.transport.stalled = True
+        for frame in frames:
+            self.publisher.send(frame)
+        self.assertGreater(self.own().messages_queued, 0)
+        self.publisher.end()
+        self.transport.stalled = False
+        self.pump()
+        self.assertEqual(self.server.last.frames, frames)
+        self.assertEqual(self.server.last.order[-3:], ["media", "FCUnpublish", "deleteStream"])
+        self.successResultOf(self.publisher.when_lost)
+        self.assertEqual(self.own().account.messages_sent, len(frames))
+
+    def test_what_waits_for_a_server_that_has_gone_is_accounted_for(self) -> None:
+        self.transport.stalled = True
+        for frame in group(0, size=50_000):
+            self.publisher.send(frame)
+        queued = self.own().messages_queued
+        self.assertGreater(queued, 0)
+        self.server.last.close(ConnectionLost())
+        self.assertEqual((self.own().messages_queued, self.own().account.messages_dropped), (0, queued))
+        self.publisher.send(keyframe(1000))
+        self.assertEqual(self.own().account.messages_dropped, queued + 1)
+        self.assertTrue(self.own().is_balanced)
+
+    def test_the_first_frame_for_a_server_that_has_gone(self) -> None:
+        self.server.last.close(ConnectionLost())
+        self.publisher.send(keyframe(0))
+        self.assertEqual((self.own().account.messages_sent, self.own().account.messages_dropped), (0, 1))
+
+    def test_the_first_frame_for_a_server_that_is_slow_already(self) -> None:
+        self.publisher.pauseProducing()
+        self.publisher.send(keyframe(0))
+        self.assertEqual(self.own().messages_queued, 1)
+        self.publisher.resumeProducing()
+        self.pump()
+        self.assertEqual(self.server.last.frames, [keyframe(0)])
+
+    def test_one_that_stops_reading_is_given_up(self) -> None:
+        self.transport.stalled = True
+        for number in range(10):
+            self.publisher.send(keyframe(number, 20_000))
+        self.clock.pump([1] * 11)
+        self.pump()
+        self.successResultOf(self.publisher.when_lost)
+        self.assertIsInstance(self.publisher.loss.value, LimitExceededError)
+
+
 class Upper(Protocol):
     """What an endpoint builds on top."""
 
@@ -632,6 +813,17 @@ class PlayTests(SynchronousTestCase):
         player.deliver_to(self.frames.extend)
         self.assertLess(len(self.frames), MAX_EARLY_FRAMES + 100)
         self.assertGreaterEqual(len(self.frames), MAX_EARLY_FRAMES)
+
+    def test_large_frames_that_nobody_takes_are_not_kept_either(self) -> None:
+        player = self.successResultOf(self.ask())
+        size = 1024 * 1024
+        for number in range(60):
+            self.encoder.send(keyframe(number, size))
+        player.deliver_to(self.frames.extend)
+        kept = sum(len(frame.payload) for frame in self.frames)
+        self.assertLess(kept, MAX_EARLY_BYTES + 2 * size)
+        self.assertGreaterEqual(kept, MAX_EARLY_BYTES)
+        self.assertEqual([frame.timestamp_ms for frame in self.frames], list(range(len(self.frames))))
 
     def test_the_end_of_the_stream_is_told_and_it_may_come_back(self) -> None:
         player = self.successResultOf(self.ask())

@@ -53,7 +53,7 @@ def test_all_options(tmp_path: Path) -> None:
     ("arguments", "sentence"),
     [
         (["--segment-duration", "soon"], "--segment-duration: 'soon' is not a duration such as"),
-        (["--segment-duration", "0.1"], "--segment-duration: '0.1' is too short"),
+        (["--segment-duration", "0.1s"], "--segment-duration: '0.1s' is too short"),
         (["--segment-size", "1k"], "--segment-size: '1k' is too small"),
         (["--keep-recordings", "0"], "--keep-recordings: '0' is not a duration"),
         (["--max-recordings-size", "-5"], "--max-recordings-size: '-5' is not a size"),

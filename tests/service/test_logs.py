@@ -7,12 +7,12 @@ import json
 from typing import Any
 
 import pytest
-from twisted.logger import ILogObserver, LogEvent, Logger, LogLevel
+from twisted.logger import ILogObserver, LogEvent, Logger, LogLevel, globalLogPublisher
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rtmprelay.event_bus import EventBus, LogSink
-from rtmprelay.events import ClientConnected, ConnectionClosed
+from rtmprelay.events import ClientConnected, ConnectionClosed, DestinationFailed, Event
 from rtmprelay.logs import FORMATS, LEVELS, format_json, format_text, make_observer
 
 
@@ -212,3 +212,18 @@ def test_levels(level: str, shown: str, log_format: str) -> None:
     found = [json.loads(line)["message"] if log_format == "json" else line[-1] for line in lines]
     assert found == shown.split()
     assert set(LEVELS) == {"debug", "info", "warn", "error"}
+
+
+def test_trouble_is_logged_as_a_warning() -> None:
+    """With --log-level warn an operator still hears of what does not work."""
+    trouble = {kind.name for kind in Event.__subclasses__() if kind.level == "warn"}
+    assert {"destination_failed", "destination_given_up", "recording_failed", "connection_refused"} <= trouble
+    caught = Caught()
+    globalLogPublisher.addObserver(caught)
+    try:
+        failed = DestinationFailed(destination="d", stream="live/a", error_class="network", reason="gone")
+        LogSink().event_happened(0.0, failed)
+    finally:
+        globalLogPublisher.removeObserver(caught)
+    (event,) = caught.events
+    assert event["log_level"] is LogLevel.warn

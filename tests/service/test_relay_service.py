@@ -13,11 +13,14 @@ from typing import cast
 import pytest
 from twisted.application.service import MultiService
 from twisted.internet.defer import Deferred
-from twisted.internet.endpoints import SSL4ClientEndpoint
+from twisted.internet.endpoints import SSL4ClientEndpoint, TCP4ClientEndpoint, connectProtocol
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IAddress, IListeningPort, IStreamServerEndpoint
+from twisted.internet.protocol import Protocol, connectionDone
 from twisted.internet.ssl import Certificate, optionsForClientTLS
 from twisted.logger import LogEvent, globalLogPublisher
+from twisted.python.failure import Failure
+from typing_extensions import override
 from zope.interface import implementer
 
 from rtmprelay import events
@@ -25,6 +28,7 @@ from rtmprelay.config import RelayConfig
 from rtmprelay.media import MediaFrame
 from rtmprelay.service import Listener, RelayService
 from rtmprelay.streams.limits import QueueLimits
+from rtmprelay.wire.handshake import ClientHandshake
 from tests.helpers import (
     EventList,
     SocketClient,
@@ -305,6 +309,56 @@ async def test_publish_and_play_over_tls(
     await until(lambda: encoder.lost is not None, "the end")
     assert encoder.codes[-1] == "NetStream.Unpublish.Success"
     assert encoder.lost == "Connection was closed cleanly.", "it was cut off instead of closed"
+
+
+@pytest.mark.parametrize("kind", ["tcp", "ssl", "haproxy"])
+@real_reactor_test
+async def test_who_is_refused_is_closed(start: Start, certificate: tuple[Path, Path], kind: str) -> None:
+    """On every kind of listener: a refused connection must not keep its file open."""
+    listen = {"tcp": LOOPBACK, "ssl": tls_listen(certificate), "haproxy": f"haproxy:{LOOPBACK}"}[kind]
+    service = start(config=RelayConfig(listen=(listen,), max_connections=0))
+    greeting = {"tcp": b"", "ssl": b"", "haproxy": b"PROXY TCP4 198.51.100.7 127.0.0.1 4000 1935\r\n\x03"}[
+        kind
+    ]
+    refused = await connectProtocol(
+        TCP4ClientEndpoint(the_reactor(), "127.0.0.1", port_of(service.addresses[0])), Waiting()
+    )
+    refused.send(greeting)
+    await until(lambda: refused.lost, "the end of a refused connection", within=5)
+
+
+class Waiting(Protocol):
+    """A client that waits to be closed."""
+
+    lost = False
+
+    def send(self, data: bytes) -> None:
+        assert self.transport is not None
+        self.transport.write(data)
+
+    @override
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self.lost = True
+
+
+@real_reactor_test
+async def test_behind_a_proxy_the_real_peer_is_shown_and_counted(start: Start) -> None:
+    """The proxy's address stands for many: it does not count as one peer."""
+    service = start(config=RelayConfig(listen=(f"haproxy:{LOOPBACK}",), max_unconnected_per_address=1))
+    seen = EventList()
+    service.events.add_sink(seen)
+    peers: set[str] = set()
+    for number in range(3):
+        endpoint = TCP4ClientEndpoint(the_reactor(), "127.0.0.1", port_of(service.addresses[0]))
+        client = await connectProtocol(endpoint, Waiting())
+        handshake = ClientHandshake()
+        header = f"PROXY TCP4 198.51.100.{number} 127.0.0.1 4000 1935\r\n".encode()
+        client.send(header + handshake.bytes_to_send() + bytes(1536))
+        await until(lambda: len(seen.of(events.HandshakeCompleted)) > len(peers), "the handshake")
+        peers.add(f"198.51.100.{number}:4000")
+    assert seen.of(events.ConnectionRefused) == []
+    await service.stopService()
+    assert {event.peer for event in seen.of(events.ConnectionClosed)} == peers
 
 
 @real_reactor_test

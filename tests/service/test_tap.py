@@ -317,3 +317,24 @@ def test_sigusr1_begins_a_new_log_file(tmp_path: Path) -> None:
         assert "Listening on" in (tmp_path / "relay.log.1").read_text()
     finally:
         server.stop()
+
+
+def test_signals_without_anything_to_do_end_nobody(tmp_path: Path) -> None:
+    """SIGHUP without a configuration file and SIGUSR1 without a log file are borne."""
+    server = Server(tmp_path)
+    try:
+        port = server.port()
+        server.process.send_signal(signal.SIGUSR1)
+        server.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "There is no --relay-config" in server.text(), "the answer to SIGHUP")
+        BlockingClient(port).socket.close()
+        assert server.process.poll() is None
+    finally:
+        server.stop()
+
+
+def test_a_log_file_that_cannot_be_written(tmp_path: Path) -> None:
+    done = run([*TWISTD, "-n", "--logfile=missing/relay.log", "rtmprelay", "--listen", LOOPBACK], tmp_path)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert "--logfile: 'missing/relay.log' cannot be written" in line

@@ -104,7 +104,7 @@ def test_each_time_can_be_set(field: str, limits: ConnectionLimits) -> None:
     [
         (
             "message_size",
-            ConnectionLimits(message_size=100),
+            ConnectionLimits(message_size_before_connect=100),
             b"\x03\x00\x00\x00\x00\x00\x65\x14\x00\x00\x00\x00",
         ),
         ("chunk_streams", ConnectionLimits(chunk_streams=2), bytes([0xC9, 0xCA, 0xCB])),

@@ -182,7 +182,7 @@ def test_clearing_accounts_for_everything() -> None:
 
 # -- whatever comes ------------------------------------------------------------------------------------------
 
-_LIMITS = QueueLimits(max_bytes=200, max_ms=300, max_frames=20)
+_LIMITS = QueueLimits(max_bytes=200, max_ms=300, max_frames=20, max_keyframe_wait_ms=2**31)
 
 
 @st.composite
@@ -228,10 +228,10 @@ class Watched:
         assert queue.bytes_queued == sum(frame.size for frame in queue._frames)
         assert queue.bytes_queued <= _LIMITS.max_bytes
         assert len(queue._frames) <= _LIMITS.max_frames
-        timed = [f.frame.timestamp_ms for f in queue._frames if f.role is not FrameRole.STARTUP]
+        timed = [f.frame.timestamp_ms for f in queue._frames if f.role <= FrameRole.AUDIO]
         # Configuration may carry any time, so time is looked at when something else comes.
         assert (
-            self.pushed[-1].role is FrameRole.STARTUP
+            self.pushed[-1].role > FrameRole.AUDIO
             or not timed
             or milliseconds_between(timed[0], timed[-1]) <= _LIMITS.max_ms
         )
@@ -283,3 +283,25 @@ def test_the_promises_hold_for_any_frames_and_takes(
     watched.check_order()
     watched.check_decodable()
     watched.check_configuration()
+
+
+def test_waiting_for_a_keyframe_has_an_end() -> None:
+    """A stream with intra refresh has no second keyframe: after half a minute of video any frame will do."""
+    account = DeliveryAccount()
+    queue = FrameQueue(QueueLimits(), account)
+    queue.waiting_for_keyframe = True
+    for second in range(32):
+        queue.push(live(video(second * 1000))[0])
+    assert account.dropped_by_reason[DropReason.WAITING_FOR_KEYFRAME] == 31
+    assert len(queue) == 1
+    assert not queue.waiting_for_keyframe
+
+
+def test_data_with_any_timestamp_costs_nobody_a_picture() -> None:
+    """Cue points often say zero, whatever the time of the stream is."""
+    account = DeliveryAccount()
+    queue = FrameQueue(QueueLimits(), account)
+    queue.push(live_frame(MediaFrame(MediaKind.DATA, 0, b"\x02\x00\x05cueme")))
+    queue.push(live(video(3_600_000, key=True))[0])
+    queue.push(live(video(3_600_040))[0])
+    assert (len(queue), account.messages_dropped) == (3, 0)
