@@ -139,8 +139,10 @@ class Options(UsageOptions):
             destinations = self.destinations()
         except ConfigError as error:
             raise UsageError(str(error)) from error
-        if self["check-destinations"] and not destinations:
-            raise UsageError("--check-destinations: there are none; give --relay-to or --relay-config")
+        if self["check-destinations"] and not any(one.enabled for one in destinations):
+            raise UsageError(
+                "--check-destinations: there are none, or none is enabled; give --relay-to or --relay-config"
+            )
         self["config"] = config.RelayConfig(
             listen=tuple(listen),
             chunk_size=chunk_size,

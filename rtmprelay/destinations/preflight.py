@@ -18,6 +18,9 @@ from rtmprelay.protocols.publish_endpoint import TlsTrust, negotiate, transport_
 from rtmprelay.protocols.publisher import ClientSettings, RtmpPublisherProtocol
 from rtmprelay.wire.url import RtmpUrl
 
+#: Seconds that a server must keep a publish open to count as willing.
+SETTLE = 1.0
+
 #: The stream name for a destination that takes its source's.
 CHECK_NAME = "rtmprelay-check"
 
@@ -109,6 +112,29 @@ async def _resolve(reactor: Any, url: RtmpUrl) -> list[str]:
     return receiver.found
 
 
+async def _see_whether_it_stays(
+    publisher: RtmpPublisherProtocol, clock: IReactorTime, watch: _Stopwatch
+) -> None:
+    """Some servers accept any key, and close right after that if it is wrong. Else say goodbye."""
+    lost: Deferred[None] = Deferred()
+    publisher.when_lost.chainDeferred(lost)
+    settled: Deferred[None] = Deferred()
+    timer = clock.callLater(SETTLE, settled.callback, None)
+
+    def closed(_: None) -> None:
+        if timer.active():
+            timer.cancel()
+            watch.failed(publisher.loss, ["stays"])
+            settled.callback(None)
+
+    lost.addCallback(closed)
+    await settled
+    if not publisher.is_closing:
+        watch.made("stays")
+        publisher.end()
+        await lost
+
+
 async def check_address(reactor: Any, settings: DestinationSettings, url: RtmpUrl) -> Report:
     """Go the whole way to one address, publish nothing, and say goodbye."""
     watch = _Stopwatch(IReactorTime(reactor))
@@ -124,8 +150,7 @@ async def check_address(reactor: Any, settings: DestinationSettings, url: RtmpUr
     except Exception:
         watch.failed(Failure(), expected)
     else:
-        publisher.end()
-        await publisher.when_lost
+        await _see_whether_it_stays(publisher, clock, watch)
     return Report(settings.name, str(url), tuple(watch.steps))
 
 

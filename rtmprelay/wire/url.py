@@ -22,6 +22,9 @@ _URL = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+#: What looks like `{app}` or `{name}`, or a typing error of one.
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+
 _NO_SECRET = Secret("")
 
 
@@ -67,6 +70,8 @@ class RtmpUrl:
             raise ConfigError(f"it has no application: {scheme}://{parts['host']}/app/key is expected")
         if not app.isprintable():
             raise ConfigError("its application has control characters in it")
+        # A key that is given apart is taken as it is.
+        _refuse_unknown_placeholders(f"{app}/{path_key}")
         _refuse_unsendable(text, key.reveal() if key is not None else "")
         return cls(
             scheme=scheme,
@@ -104,9 +109,14 @@ class RtmpUrl:
 
     @property
     def place(self) -> str:
-        """`host:port/app`: what can be shown to anyone."""
+        """`host:port/app`: what can be shown to anyone.
+
+        Of an application with several parts only the first: who writes the key apart may have left it in the
+        address as well.
+        """
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}/{self.app}"
+        first, more, _ = self.app.partition("/")
+        return f"{host}:{self.port}/{first}" + ("/..." if more else "")
 
     @property
     def tc_url(self) -> str:
@@ -124,6 +134,12 @@ class RtmpUrl:
     def __str__(self) -> str:
         """The address as it may be shown: without user, password, query and key."""
         return f"{self.scheme}://{self.place}" + ("/***" if self.key else "")
+
+
+def _refuse_unknown_placeholders(text: str) -> None:
+    for name in _PLACEHOLDER.findall(text):
+        if name not in ("app", "name"):
+            raise ConfigError("it has a placeholder that is not known: {app} and {name} are")
 
 
 def _split_path(path: str, key_is_apart: bool) -> tuple[str, str, str]:

@@ -222,7 +222,7 @@ class NegotiationTests(ClientTests):
         self.assertTrue(reason.isprintable())
 
     def test_a_refusal_of_many_megabytes_costs_little(self) -> None:
-        many = 8 * 1024 * 1024
+        many = 16 * 1024 * 1024
         for code, said in (
             ("Code", "\x01" * many),
             ("\x01" * many, ""),
@@ -237,7 +237,7 @@ class NegotiationTests(ClientTests):
             publisher.handle(status, 0.0)
             self.server.silent_about = set()
             self.pump()
-            self.assertLess(time.perf_counter() - began, 0.1)
+            self.assertLess(time.perf_counter() - began, 0.3)
             asking.addErrback(lambda failure: failure.trap(DestinationRefusedError))
             self.pump()
 

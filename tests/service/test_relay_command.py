@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -159,7 +161,7 @@ def test_check_destinations(server: Callable[..., Server], tmp_path: Path) -> No
     done = run([*TWISTD, "-n", "rtmprelay", "--check-destinations", *good], tmp_path)
     assert done.returncode == 0, done.stderr
     steps = [line.split()[:2] for line in done.stdout.splitlines()[1:]]
-    assert steps == [["ok", step] for step in ("dns", "tcp", "handshake", "connect", "publish")]
+    assert steps == [["ok", step] for step in ("dns", "tcp", "handshake", "connect", "publish", "stays")]
     bad = ["--relay-to", f"rtmp://127.0.0.1:{closed_port()}/app/{KEY}"]
     done = run([*TWISTD, "-n", "rtmprelay", "--check-destinations", *good, *bad], tmp_path)
     assert done.returncode == 1
@@ -188,6 +190,49 @@ def test_check_destinations_tells_a_refusal(server: Callable[..., Server], tmp_p
     (failed,) = [line for line in done.stdout.splitlines() if "FAIL" in line]
     assert failed.split()[1] == "publish"
     assert "NetStream.Publish.BadName" in failed
+
+
+def test_check_destinations_notices_who_closes_right_after(tmp_path: Path) -> None:
+    """That is how some platforms say that a key is wrong: accept, and close."""
+    fickle = tmp_path / "fickle.py"
+    fickle.write_text(FICKLE_SERVER)
+    process = subprocess.Popen([sys.executable, str(fickle)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        url = f"rtmp://127.0.0.1:{port}/live/{KEY}"
+        done = run([*TWISTD, "-n", "rtmprelay", "--check-destinations", "--relay-to", url], tmp_path)
+    finally:
+        process.kill()
+        process.wait()
+    assert done.returncode == 1
+    assert "ok   publish" in done.stdout
+    assert "FAIL stays" in done.stdout
+
+
+FICKLE_SERVER = """
+from twisted.internet import reactor
+from zope.interface import implementer
+from rtmprelay.config import RelayConfig
+from rtmprelay.interfaces import IStreamObserver
+from rtmprelay.service import RelayService
+
+service = RelayService(RelayConfig(listen=("tcp:0:interface=127.0.0.1",)))
+
+@implementer(IStreamObserver)
+class Fickle:
+    def stream_started(self, stream):
+        for connection in service.factory.connections:
+            reactor.callLater(0.05, connection.close_politely, "no")
+    def stream_stopped(self, stream, clean):
+        pass
+
+service.registry.add_observer(Fickle())
+service.startService()
+print(service.addresses[0].port, flush=True)
+reactor.callLater(30, reactor.stop)
+reactor.run()
+"""
 
 
 def test_a_black_hole_does_not_hang_the_check(tmp_path: Path) -> None:

@@ -94,9 +94,12 @@ def test_a_port_in_use(log_format: str, tmp_path: Path) -> None:
         done = run([*TWISTD, "-n", "--pidfile=", "rtmprelay", *options], tmp_path)
     assert done.returncode == 1
     assert "Traceback" not in done.stdout + done.stderr
-    (line,) = [line for line in done.stdout.splitlines() if "rtmprelay: " in line]
-    assert f"127.0.0.1:{port}" in line
-    assert "Address already in use" in line
+    # One line for the operator, and one in the log.
+    (logged,) = [line for line in done.stdout.splitlines() if "Address already in use" in line]
+    for line in (logged, *done.stderr.splitlines()):
+        assert f"127.0.0.1:{port}" in line
+        assert "Address already in use" in line
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_unix_socket_that_cannot_be_made(tmp_path: Path) -> None:

@@ -143,7 +143,6 @@ def test_with_the_key_apart_the_whole_path_is_the_application(path: str, app: st
         ("rtmp://host/{app}", "live", "cam"),
         ("rtmp://host/{app}/{name}", "live", "cam"),
         ("rtmp://host/x-{app}-{name}/{app}_{name}?k={name}", "x-live-cam", "live_cam?k=cam"),
-        ("rtmp://host/app/{other}", "app", "{other}"),
     ],
 )
 def test_templates(text: str, app: str, key: str) -> None:
@@ -304,3 +303,23 @@ def test_a_key_given_apart_is_sent_as_it_is(key: str) -> None:
     if key:
         replaced = key.replace("{app}", "live").replace("{name}", "cam")
         assert url.filled_in("live", "cam").key.reveal() == replaced
+
+
+def test_a_key_left_in_the_address_is_not_shown() -> None:
+    """Who pastes the whole address and the key apart makes an easy mistake; it must not show the key."""
+    url = RtmpUrl.parse("rtmp://host/live/KEYMARK", Secret("other"))
+    assert url.app == "live/KEYMARK"
+    assert str(url) == "rtmp://host:1935/live/.../***"
+    assert "KEYMARK" not in url.place
+
+
+@pytest.mark.parametrize(
+    "text", ["rtmp://host/app/{nme}", "rtmp://host/{ap}/key", "rtmp://host/app/x-{stream}"]
+)
+def test_an_unknown_placeholder_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="placeholder"):
+        RtmpUrl.parse(text)
+
+
+def test_braces_that_are_no_placeholder_belong_to_the_key() -> None:
+    assert RtmpUrl.parse("rtmp://host/app/{12}{}").key.reveal() == "{12}{}"
