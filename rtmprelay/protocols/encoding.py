@@ -8,7 +8,8 @@ from functools import lru_cache
 from rtmprelay.flv.script import with_set_data_frame
 from rtmprelay.session.channel import media_chunk_stream
 from rtmprelay.streams.frames import METADATA_KEY, LiveFrame
-from rtmprelay.wire.chunks import RawMessage, standalone_chunks
+from rtmprelay.wire.chunk_writer import standalone_chunks
+from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.limits import LARGEST_MESSAGE_LENGTH
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rtmprelay.session.acknowledgement import AcknowledgementAccount
-from rtmprelay.wire.chunks import ChunkReader, ChunkWriter, RawMessage
+from rtmprelay.wire.chunk_writer import ChunkWriter
+from rtmprelay.wire.chunks import ChunkReader, RawMessage
 from rtmprelay.wire.handshake import ClientHandshake, ServerHandshake
 from rtmprelay.wire.limits import WINDOW_ACKNOWLEDGEMENT_SIZE, ConnectionLimits
 from rtmprelay.wire.messages import (

@@ -18,7 +18,8 @@ from rtmprelay.session.events import (
 )
 from rtmprelay.session.media_intake import MediaIntake
 from rtmprelay.wire import commands
-from rtmprelay.wire.chunks import RawMessage, encode_standalone
+from rtmprelay.wire.chunk_writer import encode_standalone
+from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.commands import StatusCode
 from rtmprelay.wire.handshake import ClientHandshake
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE, ConnectionLimits

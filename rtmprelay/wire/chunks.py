@@ -1,4 +1,4 @@
-"""The chunk stream: messages cut into chunks, and put together again.
+"""The chunk stream: messages put together again from their chunks.
 
 The reader is on the frame path. It copies a payload once when a message arrives whole, and strips the headers of
 a run of equal chunks in one go, so that 128-byte chunks cost little more than large ones.
@@ -10,7 +10,7 @@ import struct
 
 import attrs
 
-from rtmprelay.errors import LimitExceededError, LocalProtocolError, RemoteProtocolError
+from rtmprelay.errors import LimitExceededError, RemoteProtocolError
 from rtmprelay.media import TIMESTAMP_MODULUS
 from rtmprelay.wire.limits import DEFAULT_CHUNK_SIZE, LARGEST_MESSAGE_LENGTH, ConnectionLimits
 
@@ -306,116 +306,3 @@ class ChunkReader:
         stream = self._streams.get(_unpack_uint32(payload)[0])
         if stream is not None:
             self._discard_unfinished(stream)
-
-
-# -- writing -------------------------------------------------------------------------------------------------
-
-
-def _basic_header(chunk_format: int, chunk_stream_id: int) -> bytes:
-    top = chunk_format << 6
-    if 2 <= chunk_stream_id < 64:
-        return bytes([top | chunk_stream_id])
-    if 64 <= chunk_stream_id < 320:
-        return bytes([top, chunk_stream_id - 64])
-    if 320 <= chunk_stream_id < 65600:
-        rest = chunk_stream_id - 64
-        return bytes([top | 1, rest & 0xFF, rest >> 8])
-    raise LocalProtocolError(f"chunk stream id {chunk_stream_id} is outside 2 to 65599")
-
-
-def _cut(first_header: bytes, continuation: bytes, payload: bytes, chunk_size: int) -> list[bytes]:
-    """The pieces of a message whose first chunk has this header."""
-    if len(payload) <= chunk_size:
-        return [first_header, payload]
-    pieces = [first_header, payload[:chunk_size]]
-    for start in range(chunk_size, len(payload), chunk_size):
-        pieces.append(continuation)
-        pieces.append(payload[start : start + chunk_size])
-    return pieces
-
-
-def _checked_length(message: RawMessage) -> int:
-    length = len(message.payload)
-    if length > LARGEST_MESSAGE_LENGTH:
-        raise LocalProtocolError(
-            f"a message of {length} bytes does not fit: {LARGEST_MESSAGE_LENGTH} is the most"
-        )
-    return length
-
-
-def standalone_chunks(message: RawMessage, chunk_stream_id: int, chunk_size: int) -> list[bytes]:
-    """The message as chunks that lean on no earlier one, so that the same bytes serve any number of peers."""
-    timestamp = message.timestamp % TIMESTAMP_MODULUS
-    length = _checked_length(message)
-    extended = b"" if timestamp < EXTENDED_TIMESTAMP else timestamp.to_bytes(4)
-    header = b"".join(
-        (
-            _basic_header(0, chunk_stream_id),
-            min(timestamp, EXTENDED_TIMESTAMP).to_bytes(3),
-            length.to_bytes(3),
-            bytes([message.type_id]),
-            message.stream_id.to_bytes(4, "little"),
-            extended,
-        )
-    )
-    return _cut(header, _basic_header(3, chunk_stream_id) + extended, message.payload, chunk_size)
-
-
-def encode_standalone(message: RawMessage, chunk_stream_id: int, chunk_size: int) -> bytes:
-    """`standalone_chunks`, joined."""
-    return b"".join(standalone_chunks(message, chunk_stream_id, chunk_size))
-
-
-@attrs.define(eq=False)
-class _OutgoingChunkStream:
-    """The last message header sent on a chunk stream."""
-
-    timestamp: int
-    delta: int | None
-    length: int
-    type_id: int
-    stream_id: int
-
-
-class ChunkWriter:
-    """Encodes messages for one peer, with the shortest header that the one before allows.
-
-    What it returns must be sent, in this order: later headers lean on it. Media that is shared between peers
-    goes through `encode_standalone` instead, on chunk streams that this writer does not use.
-    """
-
-    def __init__(self) -> None:
-        self.chunk_size = DEFAULT_CHUNK_SIZE
-        self._streams: dict[int, _OutgoingChunkStream] = {}
-
-    def encode(self, message: RawMessage, chunk_stream_id: int) -> bytes:
-        """The chunks of one message."""
-        last = self._streams.get(chunk_stream_id)
-        if last is None or last.stream_id != message.stream_id or message.timestamp < last.timestamp:
-            return self._encode_full(message, chunk_stream_id)
-        delta = message.timestamp - last.timestamp
-        if delta >= EXTENDED_TIMESTAMP:
-            return self._encode_full(message, chunk_stream_id)
-        length = _checked_length(message)
-        same_shape = last.length == length and last.type_id == message.type_id
-        if not same_shape:
-            chunk_format = 1
-            body = delta.to_bytes(3) + length.to_bytes(3) + bytes([message.type_id])
-        elif delta != last.delta:
-            chunk_format, body = 2, delta.to_bytes(3)
-        else:
-            chunk_format, body = 3, b""
-        self._remember(message, chunk_stream_id, delta)
-        header = _basic_header(chunk_format, chunk_stream_id) + body
-        return b"".join(_cut(header, _basic_header(3, chunk_stream_id), message.payload, self.chunk_size))
-
-    def _encode_full(self, message: RawMessage, chunk_stream_id: int) -> bytes:
-        encoded = encode_standalone(message, chunk_stream_id, self.chunk_size)
-        # No delta is remembered: what a format 3 chunk means directly behind a format 0 one is read differently.
-        self._remember(message, chunk_stream_id, None)
-        return encoded
-
-    def _remember(self, message: RawMessage, chunk_stream_id: int, delta: int | None) -> None:
-        self._streams[chunk_stream_id] = _OutgoingChunkStream(
-            message.timestamp, delta, len(message.payload), message.type_id, message.stream_id
-        )

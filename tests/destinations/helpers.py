@@ -30,7 +30,8 @@ from rtmprelay.protocols.publish_endpoint import RtmpPublishEndpoint
 from rtmprelay.protocols.server import ServerSettings
 from rtmprelay.testing import MemoryClient, MemoryEndpoint, MemoryServer, MemoryTransport
 from rtmprelay.wire import commands
-from rtmprelay.wire.chunks import ChunkReader, ChunkWriter, RawMessage
+from rtmprelay.wire.chunk_writer import ChunkWriter
+from rtmprelay.wire.chunks import ChunkReader, RawMessage
 from rtmprelay.wire.commands import StatusCode
 from rtmprelay.wire.handshake import ServerHandshake
 from rtmprelay.wire.limits import ConnectionLimits

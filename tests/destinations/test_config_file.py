@@ -15,7 +15,7 @@ from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
 from rtmprelay.secret import Secret
 from rtmprelay.wire.url import RtmpUrl
-from tests.destinations.certificates import self_signed
+from tests.certificates import self_signed
 
 URL = "rtmp://host/app"
 

@@ -30,7 +30,7 @@ from rtmprelay.protocols.publish_endpoint import (
     transport_endpoint,
 )
 from rtmprelay.wire.url import RtmpUrl
-from tests.destinations.certificates import self_signed
+from tests.certificates import self_signed
 
 
 class End(Protocol):

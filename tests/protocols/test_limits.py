@@ -13,7 +13,8 @@ from rtmprelay import amf0, events
 from rtmprelay.protocols.server import ServerSettings
 from rtmprelay.testing import MemoryClient, MemoryServer, RawConnection
 from rtmprelay.wire import commands
-from rtmprelay.wire.chunks import RawMessage, encode_standalone
+from rtmprelay.wire.chunk_writer import encode_standalone
+from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.handshake import ClientHandshake
 from rtmprelay.wire.limits import ConnectionLimits
 from rtmprelay.wire.messages import Command, MessageType

@@ -22,7 +22,8 @@ from rtmprelay.config import RelayConfig
 from rtmprelay.events import ConnectionClosed
 from rtmprelay.media import MediaFrame
 from rtmprelay.service import RelayService
-from rtmprelay.wire.chunks import RawMessage, encode_standalone
+from rtmprelay.wire.chunk_writer import encode_standalone
+from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.limits import ConnectionLimits
 from rtmprelay.wire.messages import MessageType
 from tests.helpers import (

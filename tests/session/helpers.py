@@ -14,7 +14,8 @@ from rtmprelay.session.events import (
     SessionEvent,
 )
 from rtmprelay.session.server_session import ServerSession
-from rtmprelay.wire.chunks import ChunkReader, ChunkWriter, RawMessage
+from rtmprelay.wire.chunk_writer import ChunkWriter
+from rtmprelay.wire.chunks import ChunkReader, RawMessage
 from rtmprelay.wire.commands import status_of
 from rtmprelay.wire.handshake import ClientHandshake
 from rtmprelay.wire.limits import ConnectionLimits

@@ -16,7 +16,8 @@ from rtmprelay.session.events import (
     StatusReceived,
 )
 from rtmprelay.wire import commands
-from rtmprelay.wire.chunks import ChunkReader, ChunkWriter, RawMessage
+from rtmprelay.wire.chunk_writer import ChunkWriter
+from rtmprelay.wire.chunks import ChunkReader, RawMessage
 from rtmprelay.wire.commands import StatusCode
 from rtmprelay.wire.handshake import ServerHandshake
 from rtmprelay.wire.messages import Command, Message, UserControl, UserControlType, from_raw, to_raw

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from rtmprelay.errors import RemoteProtocolError
-from rtmprelay.wire.chunks import ChunkReader, ChunkWriter, RawMessage, encode_standalone
+from rtmprelay.wire.chunk_writer import ChunkWriter, encode_standalone
+from rtmprelay.wire.chunks import ChunkReader, RawMessage
 from rtmprelay.wire.limits import ConnectionLimits
 from tests.wire.chunk_bytes import (
     NaiveReader,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rtmprelay.errors import LocalProtocolError
-from rtmprelay.wire.chunks import ChunkReader, ChunkWriter, RawMessage, encode_standalone, standalone_chunks
+from rtmprelay.wire.chunk_writer import ChunkWriter, encode_standalone, standalone_chunks
+from rtmprelay.wire.chunks import ChunkReader, RawMessage
 from rtmprelay.wire.limits import LARGEST_MESSAGE_LENGTH
 
 
