@@ -154,7 +154,7 @@ def _metadata_complaint(values: Mapping[str, AmfValue] | None, result: Inspectio
     for name, tolerance in (("filesize", 0.0), ("duration", _TIME_TOLERANCE)):
         value, true = values.get(name), true_values[name]
         if not isinstance(value, float) or not isinstance(true, float) or abs(value - true) > tolerance:
-            return f"the metadata says {name} {value!r} instead of {true!r}"
+            return f"the metadata says {name} {_shown(value)} instead of {_shown(true)}"
     if facts.keyframes and not _is_index_of(values.get("keyframes"), facts.index):
         return "the keyframe index is missing or wrong"
     return None
@@ -270,3 +270,8 @@ def _sync_folder(folder: Path) -> None:
 
 
 __all__ = ["Damage", "DamageKind", "Inspection", "Loss", "inspect", "repair"]
+
+
+def _shown(value: AmfValue) -> str:
+    """A number as people write it. Anything else comes from a stranger and may be of any size: it is not shown."""
+    return f"{value:.15g}" if isinstance(value, float) else "that is no number"

@@ -12,12 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rtmprelay.amf0 import AmfValue
 from rtmprelay.errors import BadRecordingError
 from rtmprelay.flv import scan
 from rtmprelay.flv.__main__ import ProgressBar, main
 from rtmprelay.flv.container import FlvTag, TagReader, encode_tag, tag_size
 from rtmprelay.flv.repair import DamageKind, inspect, repair
 from rtmprelay.flv.scan import Damage, TagScanner, WindowedFile
+from rtmprelay.flv.script import encode_metadata
 from rtmprelay.media import MediaFrame, MediaKind
 from tests.flv.media import AAC_HEADER, AVC_HEADER, FRAMES, groups, metadata_of, plain_file, write_file
 
@@ -274,3 +276,16 @@ def test_the_progress_bar() -> None:
     small = Terminal()
     ProgressBar(small, "small.flv", 1000)(5)
     assert silent.getvalue() == small.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("filesize", "shown"),
+    [(7.0, "filesize 7 instead of"), ([[["x" * 100]]], "filesize that is no number instead of")],
+)
+def test_wrong_metadata_is_told_in_few_words(path: Path, filesize: AmfValue, shown: str) -> None:
+    """A number is shown as people write it; anything else in a stranger's file is not shown at all."""
+    metadata = MediaFrame(MediaKind.DATA, 0, encode_metadata({"filesize": filesize, "duration": 1.0}))
+    path.write_bytes(plain_file([metadata, *STARTUP, *groups(2)]))
+    (complaint,) = inspect(path).complaints
+    assert shown in complaint
+    assert len(complaint) < 100
