@@ -26,6 +26,11 @@ _SHORT_FORM = re.compile(r"(?P<host>\[[^\]]+\]|[^:/=]*):(?P<port>\d+)")
 #: What looks like `HOST:PORT` and is a Twisted endpoint description.
 _ENDPOINT_TYPES = frozenset({"tcp", "tcp6", "ssl", "unix"})
 
+#: Longer than this a viewer notices, and nothing more is gained.
+LONGEST_MERGE_WINDOW_MS = 1000
+
+_MERGE_WINDOW = re.compile(r"0|(?P<ms>\d{1,4})ms", re.ASCII)
+
 #: The port in an endpoint description, which Twisted does not check before it is opened.
 _DESCRIBED_PORT = re.compile(r"(?:tcp6?|ssl):(?:port=)?(?P<port>-?\d+)(?::|$)")
 
@@ -45,6 +50,8 @@ class RelayConfig:
     connection_limits: ConnectionLimits = attrs.field(factory=ConnectionLimits)
     stream_limits: StreamLimits = attrs.field(factory=StreamLimits)
     queue_limits: QueueLimits = attrs.field(factory=QueueLimits)
+    #: The most seconds that a frame waits to be joined with others, on a server with much to deliver; 0 for never.
+    merge_window: float = 0.04
     #: Connections at the same time; each one costs a file descriptor and some memory.
     max_connections: int = 10_000
     #: Connections from one address that have not sent `connect`.
@@ -83,6 +90,16 @@ def _with_backlog(description: str) -> str:
     if description.startswith(("tcp:", "tcp6:", "ssl:")) and ":backlog=" not in description:
         return f"{description}:backlog={_BACKLOG}"
     return description
+
+
+def merge_window(text: str) -> float:
+    """The longest merge window, in seconds, from what an operator wrote: `0`, `40ms`."""
+    written = _MERGE_WINDOW.fullmatch(text)
+    if written is None or int(written["ms"] or 0) > LONGEST_MERGE_WINDOW_MS:
+        raise ConfigError(
+            f"{text!r} is not a time from 0 to {LONGEST_MERGE_WINDOW_MS}ms: write 0, or a number and ms, such as 40ms"
+        )
+    return int(written["ms"] or 0) / 1000
 
 
 def chunk_size(text: str) -> int:

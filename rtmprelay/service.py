@@ -30,6 +30,7 @@ from rtmprelay.protocols.publish_endpoint import RtmpPublishEndpoint, TlsTrust, 
 from rtmprelay.protocols.server import RtmpServerFactory, ServerSettings, describe_address
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.steady_clock import steady
+from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.wire.url import RtmpUrl
 
@@ -115,7 +116,8 @@ class RelayService(MultiService):
 
             reactor = cast(IReactorTime, default_reactor)
         self.config = config or RelayConfig()
-        self.registry = StreamRegistry(self.config.stream_limits)
+        merging = Merging(steady(reactor), self.config.merge_window)
+        self.registry = StreamRegistry(self.config.stream_limits, merging)
         self.events = EventBus()
         self.events.add_sink(LogSink())
         self.factory = RtmpServerFactory(

@@ -61,6 +61,12 @@ class Options(UsageOptions):
             LARGEST_OUTGOING_CHUNK_SIZE,
             "Size of outgoing chunks in bytes, 128 to 65536.",
         ],
+        [
+            "merge-window",
+            None,
+            "40ms",
+            "The longest that a frame waits to be joined with others under load; 0 switches it off.",
+        ],
         ["relay-config", None, None, "A JSON file with destinations; SIGHUP reads it again."],
         ["record-dir", None, "recordings", "The folder for recordings."],
         [
@@ -146,6 +152,7 @@ class Options(UsageOptions):
         self["config"] = config.RelayConfig(
             listen=tuple(listen),
             chunk_size=chunk_size,
+            merge_window=self._checked("merge-window", self["merge-window"], config.merge_window),
             destinations=tuple(destinations),
             recording=self.recording(),
         )

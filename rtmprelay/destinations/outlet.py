@@ -41,6 +41,7 @@ from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.delivery import DropReason
 from rtmprelay.streams.frames import FrameBatch, FrameRole, LiveFrame
 from rtmprelay.streams.live_stream import LiveStream
+from rtmprelay.streams.merging import Pace
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.streams.summary import DeliveryRecord, FrameSummary
 from rtmprelay.wire.url import RtmpUrl
@@ -127,7 +128,7 @@ class Outlet(Consumer):
     def start(self) -> None:
         """Begin: subscribe, and connect."""
         self._reporter.start()
-        self.stream.subscribe(self)
+        self.stream.subscribe(self, Pace.SERVER)
         self._service.startService()
 
     def end(self, reason: str) -> Deferred[None]:
@@ -263,11 +264,13 @@ class Outlet(Consumer):
             self._linked(link)
 
     def _linked(self, link: RtmpPublisherProtocol) -> None:
+        self._comparing = set()
+        # What waits in the stream came before the connection: it is missed, and made good for by the startup frames.
+        self.stream.flush()
         self._link = link
         self._policy.accepted(self._clock.seconds())
         self._failure = None
         self._record.headers = {}
-        self._comparing = set()
         self._state = DestinationState.CONNECTED
         self._connect_time = self._clock.seconds()
         self._connections += 1

@@ -21,6 +21,7 @@ from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.recording.status import RecordingStatus
 from rtmprelay.recording.writer import CallInReactor, RecordingWriter, WriterThread
 from rtmprelay.streams.live_stream import LiveStream
+from rtmprelay.streams.merging import Pace
 from rtmprelay.streams.registry import StreamRegistry
 
 
@@ -153,7 +154,7 @@ class RecordingManager:
             self._thread.start()
             # It may be waiting for the first recording without a limit.
             self._thread.hurry()
-        stream.subscribe(recorder)
+        stream.subscribe(recorder, Pace.AT_ONCE)
 
     def stream_stopped(self, stream: LiveStream, clean: bool) -> None:
         """The publisher has gone."""

@@ -28,6 +28,9 @@ class Consumer:
     #: Whether `sent` is to be called; players save themselves the call.
     observes_sending = False
 
+    #: For a player, by what it gets the stream: "rtmp", "flv" or "mp4". None for what is no player.
+    audience: str | None = None
+
     def __init__(
         self,
         write: Callable[[bytes], None] | None = None,

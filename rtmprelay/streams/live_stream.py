@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from itertools import chain
 
 import attrs
 from twisted.logger import Logger
@@ -11,8 +12,11 @@ from rtmprelay.amf0 import AmfValue
 from rtmprelay.flv.script import decode_metadata, is_clear_data_frame, without_set_data_frame
 from rtmprelay.interfaces import IFrameSubscriber, IStreamPublisher
 from rtmprelay.media import MediaFrame, MediaKind
+from rtmprelay.streams.audience import AudienceAccount
+from rtmprelay.streams.fan_out import FanOut
 from rtmprelay.streams.frames import METADATA_KEY, FrameBatch, FrameRole, LiveFrame, live_frame
 from rtmprelay.streams.limits import StreamLimits
+from rtmprelay.streams.merging import Merging, Pace
 from rtmprelay.streams.startup_cache import StartupCache
 from rtmprelay.streams.timeline import Timeline
 
@@ -27,13 +31,21 @@ class StreamCounters:
     audio_frames: int = 0
     keyframes: int = 0
 
+    def add(self, other: StreamCounters) -> None:
+        """Take what another publisher sent into the account."""
+        self.messages += other.messages
+        self.bytes += other.bytes
+        self.video_frames += other.video_frames
+        self.audio_frames += other.audio_frames
+        self.keyframes += other.keyframes
+
 
 class LiveStream:
     """One stream, known by its key: at most one publisher, any number of subscribers."""
 
     _log = Logger()
 
-    def __init__(self, key: str, limits: StreamLimits | None = None) -> None:
+    def __init__(self, key: str, limits: StreamLimits | None = None, merging: Merging | None = None) -> None:
         self.key = key
         self._limits = limits or StreamLimits()
         self.publisher: IStreamPublisher | None = None
@@ -43,22 +55,28 @@ class LiveStream:
         self.audio_codec: str | None = None
         self.metadata: dict[str, AmfValue] = {}
         self.counters = StreamCounters()
+        #: What players of this stream that have left got and lost.
+        self.departed = AudienceAccount()
         #: The decoder configuration of the last publisher, once it has left.
         self.previous_headers: dict[Hashable, bytes] = {}
         self._cache = StartupCache(self._limits)
         self._timeline = Timeline()
-        # Replaced, never changed: the loop over it may meet consumers that come and go.
-        self._subscribers: tuple[IFrameSubscriber, ...] = ()
+        self._fan_outs = {
+            pace: FanOut(merging.window(pace) if merging else None, self._drop_failed) for pace in Pace
+        }
+        self._pushes = tuple(fan_out.push for fan_out in self._fan_outs.values())
 
     @property
     def subscribers(self) -> tuple[IFrameSubscriber, ...]:
         """Everybody who gets the frames."""
-        return self._subscribers
+        return tuple(chain.from_iterable(fan_out.subscribers for fan_out in self._fan_outs.values()))
 
     @property
     def is_unused(self) -> bool:
         """Whether nobody publishes and nobody listens."""
-        return self.publisher is None and not self._subscribers
+        return self.publisher is None and not any(
+            fan_out.subscribers for fan_out in self._fan_outs.values()
+        )
 
     # -- publishers ------------------------------------------------------------------------------------------
 
@@ -72,7 +90,7 @@ class LiveStream:
         self.started_at = self.last_frame_at = now
         self.counters = StreamCounters()
         self._forget_content()
-        if self._subscribers:
+        if self.subscribers:
             self._timeline.resume(now)
         else:
             self._timeline.restart()
@@ -81,6 +99,7 @@ class LiveStream:
 
     def publisher_left(self) -> None:
         """The publisher has gone; subscribers stay."""
+        self.flush()
         self.publisher = None
         self.previous_headers = {
             frame.startup_key: frame.frame.payload
@@ -97,21 +116,40 @@ class LiveStream:
 
     # -- subscribers -----------------------------------------------------------------------------------------
 
-    def subscribe(self, subscriber: IFrameSubscriber) -> None:
+    def subscribe(self, subscriber: IFrameSubscriber, pace: Pace = Pace.VIEWER) -> None:
         """Hand the startup frames to a newcomer, and every frame from now on."""
-        self._subscribers = (*self._subscribers, subscriber)
+        self._fan_outs[pace].add(subscriber)
         if self.publisher is not None:
             subscriber.begin(*self.startup())
 
     def startup(self) -> tuple[list[LiveFrame], bool]:
-        """What a newcomer needs first, and whether it must wait for a keyframe behind that."""
+        """What a newcomer needs first, and whether it must wait for a keyframe behind that.
+
+        What waited to be handed on is handed on before: it is part of the answer, and must not come again behind it.
+        """
+        self.flush()
         cache = self._cache
         frames = cache.frames(self._timeline.newest or 0)
         return frames, cache.has_keyframes and not cache.begins_with_keyframe
 
+    def header(self, kind: MediaKind) -> bytes | None:
+        """The decoder configuration of the pictures or of the sound, if it has come."""
+        return self._cache.header(kind)
+
+    @property
+    def gop(self) -> tuple[int, int] | None:
+        """From which timestamp to which there are frames for late joiners, if there are any."""
+        return self._cache.gop
+
     def unsubscribe(self, subscriber: IFrameSubscriber) -> None:
         """Hand it nothing more."""
-        self._subscribers = tuple(other for other in self._subscribers if other is not subscriber)
+        for fan_out in self._fan_outs.values():
+            fan_out.remove(subscriber)
+
+    def flush(self) -> None:
+        """Hand on what waits to be joined with more."""
+        for fan_out in self._fan_outs.values():
+            fan_out.flush()
 
     # -- frames ----------------------------------------------------------------------------------------------
 
@@ -125,11 +163,8 @@ class LiveStream:
         counters = self.counters
         counters.messages += batch.count
         counters.bytes += batch.size
-        for subscriber in self._subscribers:
-            try:
-                subscriber.frames_arrived(batch)
-            except Exception:
-                self._drop_failed(subscriber)
+        for push in self._pushes:
+            push(batch, now)
 
     def _take(self, frame: MediaFrame, now: float) -> LiveFrame | None:
         if frame.kind is MediaKind.DATA:
@@ -168,7 +203,7 @@ class LiveStream:
     # -- telling everybody -----------------------------------------------------------------------------------
 
     def _tell_all(self, tell: Callable[[IFrameSubscriber], None]) -> None:
-        for subscriber in self._subscribers:
+        for subscriber in self.subscribers:
             try:
                 tell(subscriber)
             except Exception:

@@ -8,8 +8,10 @@ from twisted.logger import Logger
 
 from rtmprelay.errors import RtmpRelayError
 from rtmprelay.interfaces import IFrameSubscriber, IStreamObserver, IStreamPublisher
+from rtmprelay.streams.audience import AudienceAccount, players
 from rtmprelay.streams.limits import StreamLimits
-from rtmprelay.streams.live_stream import LiveStream
+from rtmprelay.streams.live_stream import LiveStream, StreamCounters
+from rtmprelay.streams.merging import Merging
 
 
 class StreamBusyError(RtmpRelayError):
@@ -25,10 +27,17 @@ class StreamRegistry:
 
     _log = Logger()
 
-    def __init__(self, limits: StreamLimits | None = None) -> None:
+    def __init__(self, limits: StreamLimits | None = None, merging: Merging | None = None) -> None:
+        """Args:
+        merging: How frames are joined under load; without it nothing ever waits.
+        """
         self._limits = limits or StreamLimits()
+        self._merging = merging
         self._streams: dict[str, LiveStream] = {}
         self._observers: list[IStreamObserver] = []
+        #: What publishers that have left sent, and what players that have left got: totals never go down.
+        self.received = StreamCounters()
+        self.departed = AudienceAccount()
 
     def add_observer(self, observer: IStreamObserver) -> None:
         """Tell this one which streams begin and end."""
@@ -48,7 +57,7 @@ class StreamRegistry:
         """Make somebody the publisher of a stream; one that has gone silent gives way."""
         stream = self._streams.get(key)
         if stream is None:
-            stream = LiveStream(key, self._limits)
+            stream = LiveStream(key, self._limits, self._merging)
         elif stream.publisher is not None:
             if not stream.is_silent(now):
                 raise StreamBusyError(f"{key} has a publisher already ({stream.publisher.connection_id})")
@@ -69,6 +78,7 @@ class StreamRegistry:
 
     def _stop(self, stream: LiveStream, clean: bool) -> None:
         stream.publisher_left()
+        self.received.add(stream.counters)
         for observer in self._observers:
             self._tell(observer.stream_stopped, stream, clean)
 
@@ -87,7 +97,10 @@ class StreamRegistry:
         return stream
 
     def leave(self, stream: LiveStream, subscriber: IFrameSubscriber) -> None:
-        """The subscriber has gone."""
+        """The subscriber has gone; what it got stays in the account."""
+        for player in players(other for other in stream.subscribers if other is subscriber):
+            stream.departed.add(player.account)
+            self.departed.add(player.account)
         stream.unsubscribe(subscriber)
         self._forget_if_unused(stream)
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 import attrs
 
-from rtmprelay.media import milliseconds_between
+from rtmprelay.media import MediaKind, milliseconds_between
 from rtmprelay.streams.frames import METADATA_KEY, FrameRole, LiveFrame
 from rtmprelay.streams.limits import StreamLimits
 
@@ -78,6 +78,18 @@ class StartupCache:
     def begins_with_keyframe(self) -> bool:
         """Whether a late joiner gets a picture at once."""
         return bool(self._gop)
+
+    @property
+    def gop(self) -> tuple[int, int] | None:
+        """The timestamps of the first and the last of the cached frames."""
+        return (self._gop[0].frame.timestamp_ms, self._gop[-1].frame.timestamp_ms) if self._gop else None
+
+    def header(self, kind: MediaKind) -> bytes | None:
+        """The decoder configuration of the first track of this kind."""
+        for frame in self._startup.values():
+            if frame.frame.kind is kind and frame.startup_key != METADATA_KEY:
+                return frame.frame.payload
+        return None
 
     def startup_frames(self) -> list[LiveFrame]:
         """The latest startup frames: metadata, from which players learn their tracks, then by first appearance."""
