@@ -237,8 +237,37 @@ def _fill_in(text: str, environment: Mapping[str, str]) -> str:
     return _VARIABLE.sub(value, text)
 
 
+#: What names a file of the server. A request must not be able to have one sent somewhere as a key.
+_FILE_FIELDS = ("stream_key_file", "ca_file")
+
+
+def destination_from_entry(entry: Mapping[str, object]) -> DestinationSettings:
+    """The destination that a request describes: an entry of the file, but without files and environment."""
+    for field in _FILE_FIELDS:
+        if entry.get(field) is not None:
+            raise ConfigError(f"{field} names a file on the server: only the configuration file may do that")
+    try:
+        parsed = _converter().structure(dict(entry), _DestinationEntry)
+    except BaseValidationError as error:
+        raise ConfigError("; ".join(transform_error(error, format_exception=_describe))) from None
+    if any(_VARIABLE.search(text) for text in (parsed.url, parsed.stream_key or "", *parsed.backup)):
+        raise ConfigError(
+            "${...} takes values from the server's environment: only the configuration file may do that"
+        )
+    return _checked_settings(parsed, {}, Path())
+
+
 def read_relay_config(path: str) -> list[DestinationSettings]:
     """The destinations that a file names; relative names in it begin at its folder."""
+    text = read_text(path)
+    try:
+        return parse_relay_config(text, folder=Path(path).parent)
+    except ConfigError as error:
+        raise ConfigError(f"{path!r}: {error}") from None
+
+
+def read_text(path: str) -> str:
+    """The content of a configuration file."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read(_LARGEST_FILE + 1)
@@ -250,10 +279,7 @@ def read_relay_config(path: str) -> list[DestinationSettings]:
         raise ConfigError(f"{path!r} cannot be read: {error}") from None
     if len(text) > _LARGEST_FILE:
         raise ConfigError(f"{path!r} is larger than {_LARGEST_FILE} bytes")
-    try:
-        return parse_relay_config(text, folder=Path(path).parent)
-    except ConfigError as error:
-        raise ConfigError(f"{path!r}: {error}") from None
+    return text
 
 
 def destination_from_url(text: str, taken: set[str]) -> DestinationSettings:

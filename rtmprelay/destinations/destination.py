@@ -131,6 +131,16 @@ class Destination:
 
     # -- status ----------------------------------------------------------------------------------------------
 
+    @property
+    def bytes_sent(self) -> int:
+        """What it has been sent, past and present."""
+        return self._past.bytes_sent + sum(outlet.account.bytes_sent for outlet in self._outlets.values())
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The keys of the streams that go there."""
+        return tuple(self._outlets)
+
     def status(self) -> DestinationStatus:
         """How it is now, past and present added up."""
         outlets = tuple(outlet.status() for outlet in self._outlets.values())
@@ -152,6 +162,7 @@ class Destination:
         return DestinationStatus(
             name=self.name,
             url=str(self.settings.url),
+            match=self.settings.match,
             enabled=self.settings.enabled,
             state=joint_state(outlets, self.settings.enabled),
             last_error=last_error,

@@ -312,13 +312,13 @@ class Outlet(Consumer):
             super().begin(startup, wait_for_keyframe)
 
     @override
-    def frames_arrived(self, batch: FrameBatch) -> None:
+    def frames_arrived_indirectly(self, batch: FrameBatch) -> None:
         if self._comparing:
             self._compare_headers(batch)
         if self._link is None:
             self._missed.add(batch)
         else:
-            super().frames_arrived(batch)
+            super().frames_arrived_indirectly(batch)
 
     @override
     def sent(self, summary: FrameSummary) -> None:
@@ -353,6 +353,11 @@ class Outlet(Consumer):
         record = self._record
         record.headers = {**self.stream.previous_headers, **record.headers}
         self._comparing = {MediaKind.AUDIO, MediaKind.VIDEO} if record.headers else set()
+        self.update_direct()
+
+    @override
+    def looks_at_frames(self) -> bool:
+        return bool(self._comparing)
 
     def _compare_headers(self, batch: FrameBatch) -> None:
         for frame in batch.frames:

@@ -54,6 +54,8 @@ class DestinationStatus:
 
     name: str
     url: str
+    #: Which streams go to it.
+    match: str
     enabled: bool
     state: DestinationState
     last_error: str | None

@@ -13,6 +13,7 @@ from rtmprelay.protocols.encoding import shared_encoder
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.streams.live_stream import LiveStream
+from rtmprelay.streams.play_report import PlayReport
 from rtmprelay.wire.names import StreamKey
 
 
@@ -37,6 +38,8 @@ class PlayerConnection(Protocol):
 class Player(Consumer):
     """One `play`: a consumer that also hears of its publisher's coming and going."""
 
+    audience = "rtmp"
+
     def __init__(
         self, connection: PlayerConnection, stream_id: int, key: StreamKey, stream: LiveStream, now: float
     ) -> None:
@@ -46,11 +49,10 @@ class Player(Consumer):
         self._connection = connection
         self._stream_id = stream_id
         self._key = key
-        self._began = now
-        self._reported_at = now
-        self._reported = (0, 0, 0)
         self._untold_end = False
         self.stream = stream
+        self._report = PlayReport(connection.connection_id, str(key), self, now)
+        self.stalls = self._report.stalls
 
     def publisher_left(self) -> None:
         """Tell the client that no media comes for now; behind what still waits, since many players stop there."""
@@ -71,34 +73,10 @@ class Player(Consumer):
             self._connection.tell_unpublished(self._stream_id, self._key)
         self._connection.tell_published(self._stream_id, self._key)
 
-    def stopped(self, now: float) -> PlayStopped:
+    def stopped(self, now: float, reason: str) -> PlayStopped:
         """The account of the whole play."""
-        account = self.account
-        return PlayStopped(
-            connection=self._connection.connection_id,
-            stream=str(self._key),
-            duration=now - self._began,
-            messages=account.messages_sent,
-            bytes=account.bytes_sent,
-            dropped=account.messages_dropped,
-            dropped_by_reason=account.reasons(),
-        )
+        return self._report.stopped(now, reason)
 
     def statistics(self, now: float) -> MediaStatistics:
         """What was delivered since the last time this was asked."""
-        account = self.account
-        messages, bytes_sent, dropped = self._reported
-        self._reported = account.messages_sent, account.bytes_sent, account.messages_dropped
-        seconds = now - self._reported_at
-        self._reported_at = now
-        return MediaStatistics(
-            connection=self._connection.connection_id,
-            stream=str(self._key),
-            role="player",
-            seconds=seconds,
-            kbps=(account.bytes_sent - bytes_sent) / 125 / seconds if seconds else 0.0,
-            messages=account.messages_sent - messages,
-            bytes=account.bytes_sent - bytes_sent,
-            dropped=account.messages_dropped - dropped,
-            queued=self.messages_queued,
-        )
+        return self._report.statistics(now)

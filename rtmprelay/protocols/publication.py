@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from zope.interface import implementer
 
@@ -19,17 +20,37 @@ _CODEC_PATIENCE = 2.0
 _MOST_REPORTS = 10
 
 
+class PublisherConnection(Protocol):
+    """What a publication needs of its connection."""
+
+    connection_id: str
+
+    @property
+    def peer(self) -> str:
+        """Where it comes from."""
+
+    @property
+    def event_bus(self) -> EventBus:
+        """Whom to tell."""
+
+    def publish_superseded(self, stream_id: int) -> None:
+        """Another publisher took the stream over."""
+
+    def end_publish(self, stream_id: int, reason: str) -> None:
+        """Tell the client that it may not go on."""
+
+
 @implementer(IStreamPublisher)
 class Publication:
     """One `publish`: hands frames to the live stream, and reports what they are made of."""
 
-    def __init__(
-        self, connection_id: str, key: str, events: EventBus, superseded: Callable[[], None], now: float
-    ) -> None:
-        self.connection_id = connection_id
+    def __init__(self, connection: PublisherConnection, stream_id: int, key: str, now: float) -> None:
+        self.connection_id = connection.connection_id
+        self.address = connection.peer
         self.key = key
-        self._events = events
-        self._superseded = superseded
+        self._connection = connection
+        self._stream_id = stream_id
+        self._events = connection.event_bus
         self._began = now
         self._reported_codecs: tuple[str | None, str | None] = (None, None)
         self._reports = 0
@@ -38,9 +59,19 @@ class Publication:
         #: What it publishes, once it does.
         self.stream: LiveStream | None = None
 
+    @property
+    def hurry(self) -> tuple[float, bool]:
+        """How long its connection may be left unread, and whether only from when something has come."""
+        stream = self.stream
+        return (stream.reading_pause, stream.is_watched) if stream is not None else (0.0, True)
+
     def publish_superseded(self) -> None:
         """Another publisher took over."""
-        self._superseded()
+        self._connection.publish_superseded(self._stream_id)
+
+    def publish_ended(self, reason: str) -> None:
+        """Whoever runs the server wants it to end."""
+        self._connection.end_publish(self._stream_id, reason)
 
     def frames_received(self, frames: Sequence[MediaFrame], now: float) -> None:
         """Pass frames on to everybody."""

@@ -19,9 +19,12 @@ class RefusalLog:
         self._clock = clock
         self._told_at: float | None = None
         self._untold = 0
+        #: All refusals so far.
+        self.total = 0
 
     def refused(self, peer: str, reason: str) -> None:
         """A connection was refused."""
+        self.total += 1
         now = self._clock.seconds()
         if self._told_at is not None and now - self._told_at < _QUIET:
             self._untold += 1

@@ -16,6 +16,7 @@ from rtmprelay.event_bus import EventBus
 from rtmprelay.protocols.connection import RtmpConnection
 from rtmprelay.protocols.player import Player
 from rtmprelay.protocols.publication import Publication
+from rtmprelay.protocols.reading_pace import Reading, ReadingPace
 from rtmprelay.protocols.refusals import RefusalLog
 from rtmprelay.session import events as asked
 from rtmprelay.session.server_session import ServerSession
@@ -59,11 +60,17 @@ class RtmpServerProtocol(RtmpConnection):
         self.queue_limits = settings.queue
         self.host = host_of(address)
         self.counts_as_unconnected = True
-        self._peer = describe_address(address)
+        self.peer = describe_address(address)
         self._began = now
         self._statistics_due = now + settings.statistics_interval
         self._publications: dict[int, Publication] = {}
         self._players: dict[int, Player] = {}
+        self._reading: Reading | None = None
+
+    @property
+    def event_bus(self) -> EventBus:
+        """Whom to tell what happens."""
+        return self.factory.events
 
     def _tell(self, event: events.Event) -> None:
         self.factory.events.publish(event)
@@ -72,7 +79,16 @@ class RtmpServerProtocol(RtmpConnection):
 
     @override
     def opened(self) -> None:
-        self._tell(events.ConnectionOpened(connection=self.connection_id, peer=self._peer))
+        self._tell(events.ConnectionOpened(connection=self.connection_id, peer=self.peer))
+
+    @override
+    def dataReceived(self, data: bytes) -> None:
+        super().dataReceived(data)
+        if self._publications and not self.is_closing:
+            if self._reading is None:
+                self._reading = Reading(self.factory.reading_pace, self.transport)
+            hurry = min(publication.hurry for publication in self._publications.values())
+            self._reading.took(len(data), *hurry)
 
     @override
     def handle(self, event: asked.SessionEvent, now: float) -> None:
@@ -88,6 +104,20 @@ class RtmpServerProtocol(RtmpConnection):
             player.close()
 
     @override
+    def pauseProducing(self) -> None:
+        super().pauseProducing()
+        now = self._clock.seconds()
+        for player in self._players.values():
+            player.stalls.transport_full(now)
+
+    @override
+    def resumeProducing(self) -> None:
+        now = self._clock.seconds()
+        for player in self._players.values():
+            player.stalls.transport_ready(now)
+        super().resumeProducing()
+
+    @override
     def looked(self, now: float) -> float:
         if now >= self._statistics_due:
             self._statistics_due = now + self.factory.settings.statistics_interval
@@ -99,14 +129,16 @@ class RtmpServerProtocol(RtmpConnection):
 
     @override
     def closed(self, reason: str) -> None:
+        if self._reading is not None:
+            self._reading.ended()
         for stream_id in list(self._publications):
             self._end_publication(stream_id, f"the connection was lost ({reason})", clean=False)
         for stream_id in list(self._players):
-            self._end_player(stream_id)
+            self._end_player(stream_id, reason)
         self._tell(
             events.ConnectionClosed(
                 connection=self.connection_id,
-                peer=self._peer,
+                peer=self.peer,
                 reason=reason,
                 limit=self.limit_exceeded,
                 duration=self._clock.seconds() - self._began,
@@ -125,7 +157,7 @@ class RtmpServerProtocol(RtmpConnection):
         for stream_id, player in list(self._players.items()):
             if player.stream.publisher is not None:
                 player.publisher_left()
-            self._end_player(stream_id)
+            self._end_player(stream_id, "the server stops")
         self.close_politely("the server stops")
 
     # -- what the client asks --------------------------------------------------------------------------------
@@ -140,7 +172,7 @@ class RtmpServerProtocol(RtmpConnection):
         address = self.transport.getPeer() if self.transport is not None else None
         if host_of(address) != self.host:
             self.factory.came_through(self.host)
-            self._peer = describe_address(address)
+            self.peer = describe_address(address)
 
     def _on_connect(self, event: asked.ConnectRequested, now: float) -> None:
         self._session.accept(event.request_id)
@@ -160,9 +192,7 @@ class RtmpServerProtocol(RtmpConnection):
             return
         key = str(event.key)
         stream_id = event.stream_id
-        publication = Publication(
-            self.connection_id, key, self.factory.events, lambda: self._superseded(stream_id), now
-        )
+        publication = Publication(self, stream_id, key, now)
         self._publications[stream_id] = publication
         try:
             publication.stream = self.factory.registry.publish(key, publication, now)
@@ -182,12 +212,22 @@ class RtmpServerProtocol(RtmpConnection):
     def _on_publish_stopped(self, event: asked.PublishStopped, now: float) -> None:
         self._end_publication(event.stream_id, "the publisher ended it", clean=True)
 
-    def _superseded(self, stream_id: int) -> None:
+    def publish_superseded(self, stream_id: int) -> None:
+        """Another publisher took over; this one may not be dead after all."""
         reason = "another publisher took over because this one was silent"
         self._session.end_stream(stream_id, "error", StatusCode.PUBLISH_BAD_NAME, reason)
         self._end_publication(stream_id, reason, clean=False)
+        self._close_unless_used(reason)
+
+    def end_publish(self, stream_id: int, reason: str) -> None:
+        """End a publish from our side. It is meant, so destinations do not wait for its return."""
+        self._session.end_stream(stream_id, "error", StatusCode.PUBLISH_DENIED, reason)
+        self._end_publication(stream_id, reason, clean=True)
+        self._close_unless_used(reason)
+
+    def _close_unless_used(self, reason: str) -> None:
         if self._publications or self._players:
-            # Not dead after all: the rest of what it does goes on.
+            # The rest of what the client does goes on.
             self.flush()
         else:
             self.close_politely(reason)
@@ -221,14 +261,14 @@ class RtmpServerProtocol(RtmpConnection):
         stream.subscribe(player)
 
     def _on_play_stopped(self, event: asked.PlayStopped, now: float) -> None:
-        self._end_player(event.stream_id)
+        self._end_player(event.stream_id, "the viewer stopped")
 
-    def _end_player(self, stream_id: int) -> None:
+    def _end_player(self, stream_id: int, reason: str) -> None:
         player = self._players.pop(stream_id, None)
         if player is not None:
             player.close()
             self.factory.registry.leave(player.stream, player)
-            self._tell(player.stopped(self._clock.seconds()))
+            self._tell(player.stopped(self._clock.seconds(), reason))
 
     def _on_paused(self, event: asked.PlayPaused, now: float) -> None:
         self._players[event.stream_id].hold(event.paused)
@@ -294,6 +334,7 @@ class RtmpServerFactory(_ServerFactory):
         self.registry = registry if registry is not None else StreamRegistry()
         self.events = event_bus or EventBus()
         self.settings = settings or ServerSettings()
+        self.reading_pace = ReadingPace(clock)
         self.noisy = False
         self._connections: dict[str, RtmpServerProtocol] = {}
         self._unconnected: dict[str, int] = {}
@@ -307,6 +348,16 @@ class RtmpServerFactory(_ServerFactory):
     def connections(self) -> tuple[RtmpServerProtocol, ...]:
         """Everybody who is connected."""
         return tuple(self._connections.values())
+
+    @property
+    def connection_count(self) -> int:
+        """How many there are."""
+        return len(self._connections)
+
+    @property
+    def connections_refused(self) -> int:
+        """How many connections were not wanted so far."""
+        return self._refusals.total
 
     def reopen(self) -> None:
         """Take connections again after a shut-down."""

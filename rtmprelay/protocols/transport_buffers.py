@@ -8,11 +8,14 @@ from __future__ import annotations
 import fcntl
 import sys
 import termios
-from typing import Protocol, TypeGuard
+from typing import Any, Protocol, cast
 
 from twisted.internet.abstract import FileDescriptor
 from twisted.internet.tcp import Connection
+from twisted.logger import Logger
 from twisted.protocols.policies import ProtocolWrapper
+
+_log = Logger()
 
 
 class Writable(Protocol):
@@ -22,7 +25,8 @@ class Writable(Protocol):
         """Take bytes to send."""
 
 
-def _lowest(transport: object) -> object:
+def lowest_transport(transport: object) -> object:
+    """The transport that has the socket."""
     while isinstance(transport, ProtocolWrapper):
         # TLS and the like hand on what they are given at once; it waits in the transport below.
         transport = transport.transport
@@ -31,7 +35,7 @@ def _lowest(transport: object) -> object:
 
 def unsent_bytes(transport: object) -> int | None:
     """How many written bytes the kernel has not taken yet; None if this kind of transport does not tell."""
-    transport = _lowest(transport)
+    transport = lowest_transport(transport)
     if isinstance(transport, FileDescriptor):
         return len(transport.dataBuffer) - transport.offset + transport._tempDataLen
     return None
@@ -46,7 +50,7 @@ def untaken_bytes(transport: object) -> int | None:
     if unsent is None:
         return None
     try:
-        waiting = fcntl.ioctl(_lowest(transport).fileno(), termios.TIOCOUTQ, bytes(4))  # type: ignore[attr-defined]
+        waiting = fcntl.ioctl(lowest_transport(transport).fileno(), termios.TIOCOUTQ, bytes(4))  # type: ignore[attr-defined]
     except (OSError, ValueError, AttributeError):
         # Closed just now, or a system that does not tell: then what is here has to do.
         return unsent
@@ -60,22 +64,32 @@ def write_at_once(transport: Writable, data: bytes) -> None:
     For most frames the socket is ready already: sending at once costs a third of that. What the kernel does not
     take goes the ordinary way, and so does everything on transports other than plain TCP.
     """
-    if _nothing_waits(transport):
-        sent = transport.writeSomeData(data)
-        # Not a number if the connection is lost: then the ordinary way finds out and tells the protocol.
-        if isinstance(sent, int) and sent > 0:
-            if sent == len(data):
-                return
+    if (
+        isinstance(transport, Connection)
+        and transport.offset == len(transport.dataBuffer)
+        and not transport._tempDataLen
+        and transport.connected
+        and not transport.disconnecting
+        and not transport.TLS
+    ):
+        try:
+            sent = transport.socket.send(data)
+        except OSError:
+            # Full, or lost: the ordinary way finds out, and tells the protocol.
+            sent = 0
+        if sent == len(data):
+            return
+        if sent:
             data = data[sent:]
     transport.write(data)
 
 
-def _nothing_waits(transport: object) -> TypeGuard[Connection]:
-    return (
-        isinstance(transport, Connection)
-        and not transport._tempDataLen
-        and transport.offset == len(transport.dataBuffer)
-        and bool(transport.connected)
-        and not transport.disconnecting
-        and not transport.TLS
-    )
+def read_now(transport: Connection) -> None:
+    """Read what has come, as the reactor does when it is told that something has."""
+    try:
+        why: Exception | None = Connection.doRead(transport)
+    except Exception as error:
+        _log.failure("A bug in reading from a connection: it is closed")
+        why = error
+    if why is not None:
+        cast(Any, transport.reactor)._disconnectSelectable(transport, why, True)

@@ -55,7 +55,7 @@ class Consumer:
         self._encoder = encoder
         self._absent = None
         self._transport_full = False
-        self._update_direct()
+        self.update_direct()
 
     def detach(self) -> None:
         """The transport has gone, and another one may come."""
@@ -70,6 +70,10 @@ class Consumer:
         self._transport_full = True
         self._direct = False
         self._queue.clear(reason)
+
+    def looks_at_frames(self) -> bool:
+        """Whether `frames_arrived_indirectly` is to see all frames now."""
+        return False
 
     def drained(self) -> None:
         """Nothing waits any more."""
@@ -103,16 +107,24 @@ class Consumer:
 
     def frames_arrived(self, batch: FrameBatch) -> None:
         """Live frames came in."""
-        account = self.account
         if self._direct:
+            account = self.account
             data = batch.encoded(self._encoder)
             account.messages_in += batch.count
             account.messages_sent += batch.count
             account.bytes_sent += batch.size
-            self._write(data)
+            if batch.writes is None:
+                self._write(data)
+            else:
+                batch.writes.append((self, data))
             if self.observes_sending:
                 self.sent(batch.summary())
-            return
+        else:
+            self.frames_arrived_indirectly(batch)
+
+    def frames_arrived_indirectly(self, batch: FrameBatch) -> None:
+        """Live frames came in that cannot simply be written."""
+        account = self.account
         for frame in batch.frames:
             reason = self._reason_not_to_take(frame)
             if reason is None:
@@ -121,6 +133,12 @@ class Consumer:
                 account.messages_in += 1
                 account.dropped(reason, frame.size)
         self._drain()
+
+    def write_now(self, data: bytes) -> None:
+        """Everybody has been asked: write what was encoded for this one."""
+        # Whoever was asked later may have ended the connection; nothing is written behind a goodbye.
+        if self._absent is None:
+            self._write(data)
 
     def _reason_not_to_take(self, frame: LiveFrame) -> DropReason | None:
         if self._absent is not None:
@@ -140,14 +158,14 @@ class Consumer:
         if self._held and not held:
             self._queue.waiting_for_keyframe = True
         self._held = held
-        self._update_direct()
+        self.update_direct()
 
     def want(self, kind: MediaKind, wanted: bool) -> None:
         """The viewer wants audio or video, or does not."""
         if wanted and kind in self._unwanted and kind is MediaKind.VIDEO:
             self._queue.waiting_for_keyframe = True
         (self._unwanted.discard if wanted else self._unwanted.add)(kind)
-        self._update_direct()
+        self.update_direct()
 
     # -- from the transport ----------------------------------------------------------------------------------
 
@@ -171,14 +189,16 @@ class Consumer:
             self._write(self._encoder.encode(frames))
             if self.observes_sending:
                 self.sent(summarize(frames))
-        self._update_direct()
+        self.update_direct()
         if not queue:
             self.drained()
 
-    def _update_direct(self) -> None:
+    def update_direct(self) -> None:
+        """Find out whether frames may go straight to the transport."""
         self._direct = not (
             self._transport_full
             or self._held
+            or self.looks_at_frames()
             or self._unwanted
             or self._queue.waiting_for_keyframe
             or self._queue

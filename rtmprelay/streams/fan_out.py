@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from twisted.internet.interfaces import IDelayedCall
 
 from rtmprelay.interfaces import IFrameSubscriber
-from rtmprelay.streams.frames import FrameBatch, LiveFrame
+from rtmprelay.streams.frames import FrameBatch, LiveFrame, WritesLater
 from rtmprelay.streams.merging import MergeWindow
 
 #: So much is worth a write of its own, and waits for nothing more.
@@ -43,20 +44,27 @@ class FanOut:
             if not self.subscribers:
                 self._forget_waiting()
 
-    def push(self, batch: FrameBatch, now: float) -> None:
-        """Frames came in. This is the frame path."""
-        subscribers = self.subscribers
-        if not subscribers:
-            return
+    @property
+    def seconds(self) -> float:
+        """How long frames may wait now."""
+        return self._window.seconds if self._window is not None else 0.0
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a delay would be noticed: those without a window buffer everything themselves."""
+        return self._window is not None
+
+    def push(self, batch: FrameBatch, waited: float, now: float) -> None:
+        """Frames came in, which may have waited so long already. This is the frame path."""
         window = self._window
         if window is None:
             self._deliver(batch)
             return
-        window.count(batch.count * len(subscribers), now)
+        window.count(batch.count * len(self.subscribers), now)
         if self._waiting:
             self._wait(batch)
-        elif window.seconds and batch.size < ENOUGH_BYTES:
-            self._timer = window.call_later(self._window_closed)
+        elif window.seconds > waited and batch.size < ENOUGH_BYTES:
+            self._timer = window.call_later(window.seconds - waited, self._window_closed)
             self._wait(batch)
         else:
             self._deliver(batch)
@@ -86,8 +94,16 @@ class FanOut:
             self._timer = None
 
     def _deliver(self, batch: FrameBatch) -> None:
+        writes: list[tuple[WritesLater, bytes]] = []
+        batch.writes = writes
         for subscriber in self.subscribers:
             try:
                 subscriber.frames_arrived(batch)
             except Exception:
                 self._failed(subscriber)
+        batch.writes = None
+        for writer, data in writes:
+            try:
+                writer.write_now(data)
+            except Exception:
+                self._failed(cast(IFrameSubscriber, writer))

@@ -64,7 +64,12 @@ class LiveStream:
         self._fan_outs = {
             pace: FanOut(merging.window(pace) if merging else None, self._drop_failed) for pace in Pace
         }
-        self._pushes = tuple(fan_out.push for fan_out in self._fan_outs.values())
+        # Those of them that have subscribers.
+        self._in_use: tuple[FanOut, ...] = ()
+        self._watched: tuple[FanOut, ...] = ()
+        self._intake = merging.intake if merging else None
+        #: How long the publisher's socket may be left to fill before it is read again.
+        self.reading_pause = 0.0
 
     @property
     def subscribers(self) -> tuple[IFrameSubscriber, ...]:
@@ -74,9 +79,7 @@ class LiveStream:
     @property
     def is_unused(self) -> bool:
         """Whether nobody publishes and nobody listens."""
-        return self.publisher is None and not any(
-            fan_out.subscribers for fan_out in self._fan_outs.values()
-        )
+        return self.publisher is None and not any(fan_out.subscribers for fan_out in self._fan_outs.values())
 
     # -- publishers ------------------------------------------------------------------------------------------
 
@@ -119,6 +122,7 @@ class LiveStream:
     def subscribe(self, subscriber: IFrameSubscriber, pace: Pace = Pace.VIEWER) -> None:
         """Hand the startup frames to a newcomer, and every frame from now on."""
         self._fan_outs[pace].add(subscriber)
+        self._find_those_in_use()
         if self.publisher is not None:
             subscriber.begin(*self.startup())
 
@@ -145,11 +149,21 @@ class LiveStream:
         """Hand it nothing more."""
         for fan_out in self._fan_outs.values():
             fan_out.remove(subscriber)
+        self._find_those_in_use()
+
+    def _find_those_in_use(self) -> None:
+        self._in_use = tuple(fan_out for fan_out in self._fan_outs.values() if fan_out.subscribers)
+        self._watched = tuple(fan_out for fan_out in self._in_use if fan_out.is_watched)
 
     def flush(self) -> None:
         """Hand on what waits to be joined with more."""
         for fan_out in self._fan_outs.values():
             fan_out.flush()
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether there is anybody who would notice a delay."""
+        return bool(self._watched)
 
     # -- frames ----------------------------------------------------------------------------------------------
 
@@ -163,8 +177,18 @@ class LiveStream:
         counters = self.counters
         counters.messages += batch.count
         counters.bytes += batch.size
-        for push in self._pushes:
-            push(batch, now)
+        waited = self.reading_pause
+        for fan_out in self._in_use:
+            fan_out.push(batch, waited, now)
+        self._think_pause_over(now)
+
+    def _think_pause_over(self, now: float) -> None:
+        """Nobody waits longer than whoever is in the greatest hurry; recorders do not mind."""
+        intake = self._intake
+        if intake is not None:
+            intake.count(1, now)
+            hurry = [fan_out.seconds for fan_out in self._watched]
+            self.reading_pause = min(hurry) if hurry else intake.seconds
 
     def _take(self, frame: MediaFrame, now: float) -> LiveFrame | None:
         if frame.kind is MediaKind.DATA:

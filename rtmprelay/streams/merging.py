@@ -1,7 +1,8 @@
-"""How long frames may wait for others, so that one write delivers several.
+"""How long frames may wait for others, so that one read takes several and one write delivers several.
 
-A write to a socket costs more than most frames. On a server with little to do nothing waits; the more there is to
-deliver, the longer the window in which frames are joined, up to a bound.
+A read or a write costs more than most frames. On a server with little to do nothing waits; the more there is to do,
+the longer the window in which frames are joined, up to a bound. The best place to wait is the socket of the publisher:
+what gathers there costs nothing at all. Where only some receivers may wait, frames are joined for them alone.
 """
 
 from __future__ import annotations
@@ -50,9 +51,14 @@ def viewer_rule(longest: float) -> MergeRule:
     return MergeRule(longest, idle_below=2_500, busy_from=10_000)
 
 
+def intake_rule(longest: float) -> MergeRule:
+    """For streams that nobody watches; they are counted in reads. A few publishers notice nothing."""
+    return MergeRule(longest, idle_below=300, busy_from=1_500)
+
+
 def server_rule(longest: float) -> MergeRule:
-    """One or two destinations notice nothing. Beside a network of tens of milliseconds less than half will do."""
-    return MergeRule(longest * 0.4, idle_below=150, busy_from=600)
+    """One or two destinations notice nothing. Beside a network of tens of milliseconds a third will do."""
+    return MergeRule(longest * 0.35, idle_below=150, busy_from=600)
 
 
 class MergeWindow:
@@ -78,9 +84,9 @@ class MergeWindow:
             self._deliveries = 0
             self._measured_at = now
 
-    def call_later(self, function: Callable[[], None]) -> IDelayedCall:
+    def call_later(self, seconds: float, function: Callable[[], None]) -> IDelayedCall:
         """Call something when the window closes."""
-        return self._clock.callLater(self.seconds, function)
+        return self._clock.callLater(seconds, function)
 
 
 class Merging:
@@ -94,6 +100,8 @@ class Merging:
             Pace.VIEWER: MergeWindow(viewer_rule(longest), clock),
             Pace.SERVER: MergeWindow(server_rule(longest), clock),
         }
+        #: For reading streams that nobody watches.
+        self.intake = MergeWindow(intake_rule(longest), clock)
         self._enabled = longest > 0
 
     def window(self, pace: Pace) -> MergeWindow | None:
