@@ -8,8 +8,12 @@ import attrs
 
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
+from rtmprelay.event_log.settings import EventLogSettings
+from rtmprelay.interfaces import IEventSink, IStreamAuthorizer
+from rtmprelay.protocols.admission import AdmissionLimits
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.streams.limits import QueueLimits, StreamLimits
+from rtmprelay.web.settings import HttpSettings
 from rtmprelay.wire.limits import (
     LARGEST_OUTGOING_CHUNK_SIZE,
     SMALLEST_OUTGOING_CHUNK_SIZE,
@@ -35,6 +39,13 @@ _MERGE_WINDOW = re.compile(r"0|(?P<ms>\d{1,4})ms", re.ASCII)
 _DESCRIBED_PORT = re.compile(r"(?:tcp6?|ssl):(?:port=)?(?P<port>-?\d+)(?::|$)")
 
 
+def _check_merge_window(config: RelayConfig, field: attrs.Attribute[float], seconds: float) -> None:
+    if not 0 <= seconds <= LONGEST_MERGE_WINDOW_MS / 1000:
+        raise ConfigError(
+            f"{field.name} is a number of seconds from 0 to {LONGEST_MERGE_WINDOW_MS / 1000:g}, not {seconds}"
+        )
+
+
 @attrs.frozen
 class RelayConfig:
     """Everything that a `RelayService` can be told."""
@@ -47,20 +58,34 @@ class RelayConfig:
     destinations: tuple[DestinationSettings, ...] = ()
     #: Which streams are recorded, and where to.
     recording: RecordingSettings = attrs.field(factory=RecordingSettings)
+    #: Status, metrics, control and live media over HTTP.
+    http: HttpSettings = attrs.field(factory=HttpSettings)
+    #: The file that destinations which are to last are written to.
+    relay_config: str | None = None
+    #: Where events are written to, as lines of JSON.
+    event_log: EventLogSettings = attrs.field(factory=EventLogSettings)
+    #: Who says who may publish and play; all of them must allow it. Without any, everybody may.
+    authorizers: tuple[IStreamAuthorizer, ...] = ()
+    #: Who else is told what happens.
+    hooks: tuple[IEventSink, ...] = ()
     connection_limits: ConnectionLimits = attrs.field(factory=ConnectionLimits)
     stream_limits: StreamLimits = attrs.field(factory=StreamLimits)
     queue_limits: QueueLimits = attrs.field(factory=QueueLimits)
     #: The most seconds that a frame waits to be joined with others, on a server with much to deliver; 0 for never.
-    merge_window: float = 0.04
-    #: Connections at the same time; each one costs a file descriptor and some memory.
-    max_connections: int = 10_000
-    #: Connections from one address that have not sent `connect`.
-    max_unconnected_per_address: int = 2_000
+    merge_window: float = attrs.field(default=0.04, validator=_check_merge_window)
+    admission_limits: AdmissionLimits = attrs.field(factory=AdmissionLimits)
+    #: Kilobits a second of one publisher, on average over ten seconds; None for no bound.
+    max_publisher_kbps: int | None = None
     #: Seconds between two reports on what goes through a connection.
     statistics_interval: float = 30.0
 
 
-def listen_description(text: str) -> str:
+def http_description(text: str) -> str:
+    """The same for HTTP. It shows a lot, and may be told what to do: without a host it is for this machine only."""
+    return listen_description(text, default_host="127.0.0.1")
+
+
+def listen_description(text: str, default_host: str = "") -> str:
     """A Twisted endpoint description from what an operator wrote: that, or `1935`, `:1935`, `HOST:1935`."""
     if text.isdecimal():
         text = f":{text}"
@@ -71,7 +96,7 @@ def listen_description(text: str) -> str:
             _port(described["port"])
         return _with_backlog(text)
     port = _port(short["port"])
-    host = short["host"].strip("[]")
+    host = short["host"].strip("[]") or default_host
     interface = f":interface={_escape(host)}" if host else ""
     return _with_backlog(f"tcp:{port}{interface}")
 

@@ -24,6 +24,36 @@ class Event:
 
 
 @attrs.frozen(kw_only=True)
+class ServerStarted(Event):
+    """The relay runs. `instance` names this run: connections are numbered anew in each."""
+
+    name = "server_started"
+    sentence = "rtmprelay {version} started (run {instance})"
+    instance: str
+    version: str
+    #: The name of the machine.
+    host: str
+
+
+@attrs.frozen(kw_only=True)
+class ServerStopped(Event):
+    """The relay has stopped, and everybody has gone."""
+
+    name = "server_stopped"
+    sentence = "rtmprelay stopped after {duration:.1f} s (run {instance})"
+    instance: str
+    duration: float
+
+
+@attrs.frozen(kw_only=True)
+class ServerAlive(Event):
+    """Nothing else has happened for a minute. Only the event log has it: there it tells idle from dead."""
+
+    name = "server_alive"
+    sentence = "rtmprelay is alive"
+
+
+@attrs.frozen(kw_only=True)
 class ConnectionOpened(Event):
     """Somebody connected."""
 
@@ -65,6 +95,18 @@ class ClientConnected(Event):
     connection: str
     app: str
     client: str
+
+
+@attrs.frozen(kw_only=True)
+class ConnectRefused(Event):
+    """Somebody may not open an application."""
+
+    name = "connect_refused"
+    level = "warn"
+    sentence = "connect of {connection} to application {app!r} refused: {reason}"
+    connection: str
+    app: str
+    reason: str
 
 
 @attrs.frozen(kw_only=True)
@@ -172,6 +214,11 @@ class PlayStopped(Event):
     bytes: int
     dropped: int
     dropped_by_reason: dict[str, int]
+    #: Who ended it: the viewer, the network, or the server.
+    reason: str = "the viewer left"
+    #: How often, and for how long in all, the viewer took less than was sent for over a second.
+    stalls: int = 0
+    stalled_seconds: float = 0.0
 
 
 @attrs.frozen(kw_only=True)
@@ -189,6 +236,8 @@ class MediaStatistics(Event):
     bytes: int
     dropped: int
     queued: int
+    stalls: int = 0
+    stalled_seconds: float = 0.0
 
 
 @attrs.frozen(kw_only=True)
@@ -391,3 +440,61 @@ class RecordingDeleted(Event):
     path: str
     bytes: int
     reason: str
+
+
+@attrs.frozen(kw_only=True)
+class EventsLost(Event):
+    """The event log's disk could not keep up; these events are in no file."""
+
+    name = "events_lost"
+    level = "warn"
+    sentence = "{count} events are not in the event log: its disk could not keep up"
+    #: Events since the last one of this kind.
+    count: int
+
+
+@attrs.frozen(kw_only=True)
+class EventLogFailed(Event):
+    """The disk does not take the event log; told once, until it has worked again for a while."""
+
+    name = "event_log_failed"
+    level = "warn"
+    sentence = "The event log {path} failed ({error}): {reason}"
+    path: str
+    #: The name of the errno.
+    error: str
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class EventLogDeleted(Event):
+    """An old event log was deleted."""
+
+    name = "event_log_deleted"
+    sentence = "Event log {path} deleted: it is too old ({bytes} bytes)"
+    path: str
+    bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class ControlApplied(Event):
+    """Somebody who has the token changed something over HTTP."""
+
+    name = "control_applied"
+    sentence = "Control from {peer}: {action}: {target}"
+    peer: str
+    action: str
+    #: The destination or the stream.
+    target: str
+
+
+@attrs.frozen(kw_only=True)
+class ControlRefused(Event):
+    """Somebody brought a wrong token."""
+
+    name = "control_refused"
+    level = "warn"
+    sentence = "Control from {peer} refused: the token is wrong ({others} others before it were, too)"
+    peer: str
+    #: Refusals since the last such event; they come one a second at most.
+    others: int

@@ -2,40 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import platform
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, cast
 
-from twisted.application.service import MultiService, Service
-from twisted.internet.defer import CancelledError, Deferred, gatherResults, maybeDeferred
+from twisted.application.service import IService, MultiService, Service
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError, gatherResults, maybeDeferred
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.interfaces import (
     IAddress,
     IListeningPort,
     IProtocolFactory,
     IReactorFromThreads,
+    IReactorThreads,
     IReactorTime,
     IStreamClientEndpoint,
     IStreamServerEndpoint,
 )
+from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from typing_extensions import override
 
+from rtmprelay import __version__
+from rtmprelay.access.gate import Gate
 from rtmprelay.config import RelayConfig
+from rtmprelay.destinations.file_editing import RelayFile
 from rtmprelay.destinations.manager import DestinationManager
 from rtmprelay.destinations.outlet import EndpointMaker, Surroundings
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.event_bus import EventBus, LogSink
+from rtmprelay.event_log.instance import new_instance
+from rtmprelay.event_log.log import EventLog
+from rtmprelay.event_log.settings import EventLogSettings
+from rtmprelay.events import ServerStarted, ServerStopped
+from rtmprelay.protocols.addresses import describe_address
 from rtmprelay.protocols.publish_endpoint import RtmpPublishEndpoint, TlsTrust, transport_endpoint
-from rtmprelay.protocols.server import RtmpServerFactory, ServerSettings, describe_address
+from rtmprelay.protocols.server import RtmpServerFactory, ServerSettings
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.steady_clock import steady
+from rtmprelay.steering import InThread, RelaySteering, at_once
 from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry
+from rtmprelay.web.http_service import HttpPart
+from rtmprelay.web.media_reader import LiveMediaSettings
 from rtmprelay.wire.url import RtmpUrl
 
 if TYPE_CHECKING:
     from twisted.internet.interfaces import IReactorCore
+
+
+#: Seconds that hooks have for what is left to be told when the relay stops; those of ours need less.
+_HOOKS_STOP_WITHIN = 3.0
 
 
 class Listener(Service):
@@ -43,9 +61,12 @@ class Listener(Service):
 
     _log = Logger()
 
-    def __init__(self, endpoint: IStreamServerEndpoint, factory: IProtocolFactory) -> None:
+    def __init__(
+        self, endpoint: IStreamServerEndpoint, factory: IProtocolFactory, protocol: str = "RTMP"
+    ) -> None:
         self._endpoint = endpoint
         self._factory = factory
+        self._protocol = protocol
         self._port: Deferred[IListeningPort | None] | None = None
         self.address: IAddress | None = None
 
@@ -78,7 +99,8 @@ class Listener(Service):
 
     def _opened(self, port: IListeningPort) -> IListeningPort:
         self.address = port.getHost()
-        self._log.info("Listening on {address}", address=describe_address(self.address))
+        address = describe_address(self.address)
+        self._log.info("Listening on {address} for {protocol}", address=address, protocol=self._protocol)
         return port
 
     @override
@@ -106,8 +128,13 @@ class RelayService(MultiService):
         events: What happens; add a sink to be told.
         destinations: Other servers that get the streams; add, remove and steer them while live.
         recordings: What is recorded; start and stop it while live.
+        gate: Says who may publish and play.
         factory: The protocol factory, if you want to listen in your own way.
+        http: What is shown over HTTP; None if the configuration does not want it.
+        steering: What the HTTP part can see and change; `reload` applies another list of destinations.
     """
+
+    _log = Logger()
 
     def __init__(self, config: RelayConfig | None = None, reactor: IReactorTime | None = None) -> None:
         super().__init__()
@@ -120,8 +147,19 @@ class RelayService(MultiService):
         self.registry = StreamRegistry(self.config.stream_limits, merging)
         self.events = EventBus()
         self.events.add_sink(LogSink())
+        self._event_log = _event_log(self.config.event_log, self.events, reactor)
+        self._instance = ""
+        self._started_at = 0.0
+        for hook in self.config.hooks:
+            self.events.add_sink(hook)
+        _adopt_services(self.config.authorizers, self)
+        # Not among the children: they are told of the end, and so they end behind everything else.
+        self._hooks = MultiService()
+        _adopt_services(self.config.hooks, self._hooks)
+        self._clock = reactor
+        self.gate = Gate(self.config.authorizers, reactor)
         self.factory = RtmpServerFactory(
-            steady(reactor), self.registry, self.events, _server_settings(self.config)
+            steady(reactor), self.registry, self.events, _server_settings(self.config), self.gate
         )
         self._listeners = [
             Listener(serverFromString(cast("IReactorCore", reactor), description), self.factory)
@@ -136,18 +174,65 @@ class RelayService(MultiService):
         self.recordings = RecordingManager(
             self.config.recording, self.registry, self.events, reactor, _caller_from_threads(reactor)
         )
+        relay_config = self.config.relay_config
+        self.steering = RelaySteering(
+            self.registry,
+            self.events,
+            self.destinations,
+            self.recordings,
+            self.factory,
+            None if relay_config is None else RelayFile(relay_config),
+            _thread_caller(reactor),
+            self._rtmp_ports,
+        )
+        self.http: HttpPart | None = None
+        self._http_listener: Listener | None = None
+        if self.config.http.listen is not None:
+            self.http = HttpPart(
+                self.steering,
+                self.config.http,
+                steady(reactor),
+                _live_media_settings(self.config),
+                gate=self.gate,
+            )
+            endpoint = serverFromString(cast("IReactorCore", reactor), self.config.http.listen)
+            self._http_listener = Listener(endpoint, self.http.site, "HTTP")
+            self._http_listener.setServiceParent(self)
 
     @property
     def addresses(self) -> list[IAddress]:
         """Where the service listens, once it does; with port 0 this tells which one it got."""
         return [listener.address for listener in self._listeners if listener.address is not None]
 
+    def _rtmp_ports(self) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = []
+        for description, listener in zip(self.config.listen, self._listeners, strict=True):
+            # A unix socket has none.
+            port = getattr(listener.address, "port", None)
+            if port is not None:
+                found.append(("rtmps" if description.startswith(("ssl:", "tls:")) else "rtmp", port))
+        return found
+
+    @property
+    def http_address(self) -> IAddress | None:
+        """Where HTTP is spoken, once it is."""
+        return None if self._http_listener is None else self._http_listener.address
+
+    @override
+    def privilegedStartService(self) -> None:
+        self._hooks.privilegedStartService()
+        super().privilegedStartService()
+
     @override
     def startService(self) -> None:
         self.factory.reopen()
+        self._hooks.startService()
+        self._tell_start()
         super().startService()
         self.destinations.start()
         self.recordings.start()
+        if self.http is not None:
+            self.http.start()
 
     @override
     def stopService(self) -> Deferred[None]:
@@ -157,7 +242,42 @@ class RelayService(MultiService):
     async def _stop(self, listeners_stopped: Deferred[object]) -> None:
         await listeners_stopped
         # All at once: a server or a disk that does not answer must not keep players waiting.
-        await gatherResults([self.recordings.stop(), self.destinations.stop(), self.factory.shut_down()])
+        parts = [self.recordings.stop(), self.destinations.stop(), self.factory.shut_down()]
+        if self.http is not None:
+            parts.append(self.http.stop())
+        await gatherResults(parts)
+        await self._tell_stop()
+        await self._stop_hooks()
+
+    async def _stop_hooks(self) -> None:
+        """Let the hooks tell what is left; one that takes too long for that does not keep the relay from stopping."""
+        stopping = maybeDeferred(self._hooks.stopService)
+        try:
+            await stopping.addTimeout(_HOOKS_STOP_WITHIN, self._clock)
+        except TimeoutError:
+            self._log.warn("A hook did not stop within {seconds:g} s", seconds=_HOOKS_STOP_WITHIN)
+
+    def _tell_start(self) -> None:
+        """Give this run a name; the event log has it in every line."""
+        self._instance = new_instance()
+        self._started_at = self.factory.clock.seconds()
+        if self._event_log is not None:
+            self._event_log.start(self._instance)
+        self.events.publish(ServerStarted(instance=self._instance, version=__version__, host=platform.node()))
+
+    async def _tell_stop(self) -> None:
+        """The last event, and then the event log is complete."""
+        duration = self.factory.clock.seconds() - self._started_at
+        self.events.publish(ServerStopped(instance=self._instance, duration=duration))
+        if self._event_log is not None:
+            await self._event_log.stop()
+
+
+def _adopt_services(plugins: Iterable[object], parent: MultiService) -> None:
+    """What has to be started and stopped is, with its parent."""
+    for plugin in plugins:
+        if IService.providedBy(plugin):
+            plugin.setServiceParent(parent)
 
 
 def _caller_from_threads(reactor: IReactorTime) -> Callable[..., object]:
@@ -165,6 +285,24 @@ def _caller_from_threads(reactor: IReactorTime) -> Callable[..., object]:
 
     def call(function: Callable[..., object], *arguments: object) -> None:
         IReactorFromThreads(reactor).callFromThread(function, *arguments)
+
+    return call
+
+
+def _event_log(settings: EventLogSettings, events: EventBus, reactor: IReactorTime) -> EventLog | None:
+    """The event log, if there is to be one."""
+    if settings.folder is None:
+        return None
+    return EventLog(settings.folder, settings, events, reactor, _caller_from_threads(reactor))
+
+
+def _thread_caller(reactor: IReactorTime) -> InThread:
+    """Runs something that waits for a disk; a clock in memory has no threads, and its disk does not wait."""
+    if not IReactorThreads.providedBy(reactor):
+        return at_once
+
+    def call(function: Callable[..., object], *arguments: object) -> Deferred[object]:
+        return deferToThreadPool(reactor, reactor.getThreadPool(), function, *arguments)
 
     return call
 
@@ -179,12 +317,22 @@ def _publish_endpoint_maker(reactor: IReactorTime) -> EndpointMaker:
     return make
 
 
+def _live_media_settings(config: RelayConfig) -> LiveMediaSettings:
+    """Who watches over HTTP is treated as those who watch over RTMP are."""
+    return LiveMediaSettings(
+        max_readers=config.http.max_media_readers,
+        queue=config.queue_limits,
+        stall_timeout=config.connection_limits.stall_timeout,
+        statistics_interval=config.statistics_interval,
+    )
+
+
 def _server_settings(config: RelayConfig) -> ServerSettings:
     return ServerSettings(
         chunk_size=config.chunk_size,
         limits=config.connection_limits,
         queue=config.queue_limits,
-        max_connections=config.max_connections,
-        max_unconnected_per_address=config.max_unconnected_per_address,
+        admission=config.admission_limits,
+        max_publisher_kbps=config.max_publisher_kbps,
         statistics_interval=config.statistics_interval,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import resource
 import signal
 import sys
@@ -10,11 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
 
+import attrs
 from twisted.application.service import IServiceCollection
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.error import CannotListenError
-from twisted.internet.interfaces import IReactorFromThreads
+from twisted.internet.interfaces import IReactorCore, IReactorFromThreads
 from twisted.internet.task import react
 from twisted.logger import ILogObserver, Logger
 from twisted.python.components import Componentized
@@ -29,6 +31,10 @@ from rtmprelay.destinations.manager import refuse_duplicates
 from rtmprelay.destinations.preflight import check_destinations
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
+from rtmprelay.event_log.settings import SMALLEST_FILE, EventLogSettings
+from rtmprelay.interfaces import IReloadable
+from rtmprelay.limit_options import limits_help, with_limits
+from rtmprelay.plugin_loading import make_authorizer, make_event_sink, plugins_help
 from rtmprelay.recording.settings import (
     RecordingSettings,
     check_folder,
@@ -38,7 +44,16 @@ from rtmprelay.recording.settings import (
     read_size,
 )
 from rtmprelay.service import RelayService
+from rtmprelay.web.settings import HttpSettings, read_origin, read_token, token_from
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
+
+
+def read_event_log_size(text: str) -> int:
+    """The size of event logs from what an operator wrote."""
+    size = read_size(text)
+    if size < SMALLEST_FILE:
+        raise ConfigError(f"{text!r} is too small for an event log: {SMALLEST_FILE // 1024}K is the least")
+    return size
 
 
 class Options(UsageOptions):
@@ -68,6 +83,18 @@ class Options(UsageOptions):
             "The longest that a frame waits to be joined with others under load; 0 switches it off.",
         ],
         ["relay-config", None, None, "A JSON file with destinations; SIGHUP reads it again."],
+        [
+            "http-status",
+            None,
+            None,
+            "Where to show status, metrics and a page for people over HTTP; :8080 is for this machine only.",
+        ],
+        [
+            "http-token",
+            None,
+            None,
+            "What a request must bring to change things: TOKEN, file:PATH, or RTMPRELAY_HTTP_TOKEN in the environment.",
+        ],
         ["record-dir", None, "recordings", "The folder for recordings."],
         [
             "segment-duration",
@@ -88,12 +115,21 @@ class Options(UsageOptions):
             None,
             "Delete the oldest finished recordings when all have more bytes than this, such as 100G.",
         ],
+        ["event-log", None, None, "A folder for all events, as lines of JSON for machines."],
+        [
+            "event-log-size",
+            None,
+            None,
+            "Begin a new event log when one would have more bytes than this. Default: 64M",
+        ],
+        ["keep-event-log", None, None, "Delete event logs that are older than this, such as 90d."],
         ["log-level", None, "info", "The least that is logged: debug, info, warn or error."],
         ["log-format", None, "text", "How it is logged: text or json."],
     ]
 
     optFlags = [
         ["record-all", None, "Record every stream."],
+        ["event-log-gzip", None, "Compress event logs that are finished."],
         [
             "check-destinations",
             None,
@@ -106,6 +142,10 @@ class Options(UsageOptions):
         self["listen"] = []
         self["relay-to"] = []
         self["record"] = []
+        self["auth"] = []
+        self["hook"] = []
+        self["limit"] = []
+        self["http-cors"] = []
 
     def opt_listen(self, endpoint: str) -> None:
         """Where to listen; may be given several times. Default: tcp:1935"""
@@ -118,6 +158,32 @@ class Options(UsageOptions):
     def opt_record(self, glob: str) -> None:
         """Record the streams whose APP/NAME matches, such as live/*; may be given several times."""
         self["record"].append(glob)
+
+    def opt_http_cors(self, origin: str) -> None:
+        """An origin whose pages may read status and media, such as https://example.org, or *; may be given several times."""
+        self["http-cors"].append(origin)
+
+    def opt_auth(self, specification: str) -> None:
+        """Who may publish and play, as PLUGIN:ARGUMENT; may be given several times, and all must allow it."""
+        self["auth"].append(specification)
+
+    def opt_hook(self, specification: str) -> None:
+        """Who else is told what happens, as PLUGIN:ARGUMENT; may be given several times."""
+        self["hook"].append(specification)
+
+    def opt_limit(self, limit: str) -> None:
+        """Another value for a limit, as NAME=VALUE; may be given several times. --help-limits shows them."""
+        self["limit"].append(limit)
+
+    def opt_help_limits(self) -> None:
+        """Show the limits and their values, and exit."""
+        sys.stdout.write(limits_help())
+        raise SystemExit(0)
+
+    def opt_help_plugins(self) -> None:
+        """Show the plugins for --auth and --hook, and exit."""
+        sys.stdout.write(plugins_help())
+        raise SystemExit(0)
 
     def opt_version(self) -> None:
         """Show the version and exit."""
@@ -149,13 +215,38 @@ class Options(UsageOptions):
             raise UsageError(
                 "--check-destinations: there are none, or none is enabled; give --relay-to or --relay-config"
             )
-        self["config"] = config.RelayConfig(
+        relay = config.RelayConfig(
             listen=tuple(listen),
             chunk_size=chunk_size,
             merge_window=self._checked("merge-window", self["merge-window"], config.merge_window),
             destinations=tuple(destinations),
             recording=self.recording(),
+            http=self.http(),
+            relay_config=self["relay-config"],
+            event_log=self.event_log(),
+            authorizers=self._plugins("auth", make_authorizer),
+            hooks=self._plugins("hook", make_event_sink),
         )
+        try:
+            self["config"] = with_limits(relay, self["limit"])
+        except ConfigError as error:
+            raise UsageError(f"--limit: {error}") from error
+
+    def http(self) -> HttpSettings:
+        """What is shown over HTTP, and to whom."""
+        listen = self._optional(
+            "http-status", lambda text: _listen_description(text, config.http_description)
+        )
+        token = self._optional("http-token", read_token)
+        if listen is not None and token is None:
+            try:
+                token = token_from()
+            except ConfigError as error:
+                raise UsageError(str(error)) from error
+        if listen is None and (token is not None or self["http-cors"]):
+            raise UsageError("--http-token and --http-cors need --http-status, which says where to listen")
+        cors = tuple(self._checked("http-cors", origin, read_origin) for origin in self["http-cors"])
+        return HttpSettings(listen=listen, token=token, cors=cors)
 
     def recording(self) -> RecordingSettings:
         """What is recorded, and for how long it is kept."""
@@ -171,6 +262,27 @@ class Options(UsageOptions):
         if recording.record_all or recording.match:
             self._checked("record-dir", self["record-dir"], check_folder)
         return recording
+
+    def event_log(self) -> EventLogSettings:
+        """Where events are written to, and for how long they are kept."""
+        settings = EventLogSettings(
+            folder=self._optional("event-log", check_folder),
+            gzip=bool(self["event-log-gzip"]),
+            keep=self._optional("keep-event-log", read_duration),
+        )
+        size = self._optional("event-log-size", read_event_log_size)
+        for option in ("event-log-gzip", "keep-event-log", "event-log-size"):
+            if self[option] and settings.folder is None:
+                raise UsageError(f"--{option}: there is no event log; give --event-log")
+        return settings if size is None else attrs.evolve(settings, max_file_size=size)
+
+    def _plugins(self, option: str, make: Callable[[str, object], Any]) -> tuple[Any, ...]:
+        from twisted.internet import reactor
+
+        return tuple(
+            self._checked(option, specification, lambda text: make(text, reactor))
+            for specification in self[option]
+        )
 
     def _optional(self, option: str, read: Callable[[str], Any]) -> Any:
         return None if self[option] is None else self._checked(option, self[option], read)
@@ -205,13 +317,17 @@ class Options(UsageOptions):
             raise UsageError(f"--{option}: {self[option]!r} is not one of {', '.join(names)}")
 
 
-def _listen_description(text: str) -> str:
+def _listen_description(text: str, describe: Callable[[str], str] = config.listen_description) -> str:
     """What to listen on, tried out as far as that goes without opening the port."""
     from twisted.internet import reactor
 
-    description = config.listen_description(text)
+    description = describe(text)
     try:
         serverFromString(reactor, description)
+    except (IndexError, KeyError) as error:
+        if not description.startswith("systemd:"):
+            raise ConfigError(f"{text!r} is no endpoint to listen on: {error}") from error
+        raise ConfigError(f"{text!r}: systemd has opened no socket with this index or name") from error
     except Exception as error:
         reason = str(error) or type(error).__name__
         raise ConfigError(f"{text!r} is no endpoint to listen on: {reason}") from error
@@ -223,6 +339,14 @@ def _on_signal(number: signal.Signals, action: Callable[[], object]) -> None:
     from twisted.internet import reactor
 
     signal.signal(number, lambda *_: IReactorFromThreads(reactor).callFromThread(action))
+
+
+def _forget_the_start() -> None:
+    """Let collections pass over what was made at the start: it stays until the end, and looking at all of it stops every
+    stream for some 30 ms. In an application that embeds the service this is the application's to decide.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 class _LoggingRelayService(RelayService):
@@ -246,6 +370,9 @@ class _LoggingRelayService(RelayService):
 
     @override
     def privilegedStartService(self) -> None:
+        # First of all, and always: what a signal does by default is to end the process.
+        _on_signal(signal.SIGHUP, self.reload)
+        _on_signal(signal.SIGUSR1, self.rotate_log)
         try:
             super().privilegedStartService()
         except (CannotListenError, OSError) as error:
@@ -260,14 +387,24 @@ class _LoggingRelayService(RelayService):
     @override
     def startService(self) -> None:
         super().startService()
-        # Always: what a signal does by default is to end the process.
-        _on_signal(signal.SIGHUP, self.reload_destinations)
-        _on_signal(signal.SIGUSR1, self.rotate_log)
+        from twisted.internet import reactor
+
+        IReactorCore(reactor).callWhenRunning(_forget_the_start)
 
     def rotate_log(self) -> None:
         """Begin a new log file, if there is one."""
         if self.log_file is not None:
             self.log_file.rotate()
+
+    def reload(self) -> None:
+        """Read all files again; one that cannot be used changes nothing."""
+        self.reload_destinations()
+        for plugin in (*self.config.authorizers, *self.config.hooks):
+            if IReloadable.providedBy(plugin):
+                try:
+                    plugin.reload()
+                except ConfigError as error:
+                    self._log.error("What was read before stays: {reason}", reason=str(error))
 
     def reload_destinations(self) -> None:
         """Apply what has changed in the configuration file; a bad file changes nothing."""
@@ -275,7 +412,7 @@ class _LoggingRelayService(RelayService):
             self._log.info("There is no --relay-config to read again")
             return
         try:
-            changes = self.destinations.apply(self.reread())
+            changes = self.steering.reload(self.reread())
         except ConfigError as error:
             self._log.error("The destinations stay as they are: {reason}", reason=str(error))
         else:

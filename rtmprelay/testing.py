@@ -11,7 +11,7 @@ assert player.frames == [...]
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import attrs
@@ -32,14 +32,16 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from rtmprelay.access.gate import Gate
 from rtmprelay.event_bus import EventBus
 from rtmprelay.events import Event
-from rtmprelay.interfaces import IEventSink
+from rtmprelay.interfaces import IEventSink, IStreamAuthorizer
 from rtmprelay.media import MediaFrame
 from rtmprelay.protocols.server import RtmpServerFactory, RtmpServerProtocol, ServerSettings
 from rtmprelay.session.client_session import ClientSession
 from rtmprelay.session.events import MediaReceived, SessionEvent, StatusReceived
 from rtmprelay.streams.limits import StreamLimits
+from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry
 
 _E = TypeVar("_E", bound=Event)
@@ -273,13 +275,20 @@ class MemoryServer:
         settings: ServerSettings | None = None,
         stream_limits: StreamLimits | None = None,
         clock: Clock | None = None,
+        merging: Merging | None = None,
+        authorizers: Sequence[IStreamAuthorizer] = (),
     ) -> None:
+        """Args:
+        merging: How frames are joined under load, on the same clock; without it nothing ever waits.
+        authorizers: Who says who may publish and play.
+        """
         self.clock = clock or Clock()
-        self.registry = StreamRegistry(stream_limits)
+        self.registry = StreamRegistry(stream_limits, merging)
         self.events: list[Event] = []
         bus = EventBus()
         bus.add_sink(self)
-        self.factory = RtmpServerFactory(self.clock, self.registry, bus, settings)
+        gate = Gate(authorizers, self.clock)
+        self.factory = RtmpServerFactory(self.clock, self.registry, bus, settings, gate)
         self._clients: list[MemoryClient] = []
         self.links: list[_MemoryLink] = []
 

@@ -27,6 +27,7 @@ SANS_IO: dict[str, set[str]] = {
     "flv": VALUES | AMF,
     "wire": VALUES | AMF,
     "session": VALUES | AMF | {"", "wire"},
+    "mp4": VALUES | AMF | {"flv"},
 }
 BELOW_TWISTED = set(SANS_IO)
 NEWS = {"interfaces", "events", "event_bus"}
@@ -37,23 +38,32 @@ ON_TWISTED: dict[str, set[str]] = {
     "logs": {"errors", "secret"},
     "steady_clock": set(),
     "streams": (BELOW_TWISTED - {"session"}) | NEWS,
-    "protocols": BELOW_TWISTED | NEWS | {"streams"},
+    "access": {"errors", "secret"} | NEWS,
+    "protocols": BELOW_TWISTED | NEWS | {"streams", "access"},
     "client": BELOW_TWISTED | {"protocols"},
-    "testing": BELOW_TWISTED | NEWS | {"streams", "protocols"},
+    "testing": BELOW_TWISTED | NEWS | {"streams", "protocols", "access"},
+    "plugin_loading": {"errors", "interfaces"},
+    "plugin_factories": {"errors", "interfaces"},
+    "plugin_options": {"errors"},
+    "http_client": BELOW_TWISTED | {"plugin_options", "protocols"},
 }
 #: Siblings: each sees what is below it, and not the others.
-SIBLINGS = {"destinations", "recording", "web"}
-BELOW_SIBLINGS = BELOW_TWISTED | NEWS | {"streams", "protocols"}
+SIBLINGS = {"destinations", "recording", "web", "event_log", "authorizers", "hooks"}
+BELOW_SIBLINGS = BELOW_TWISTED | NEWS | {"streams", "protocols", "access", "plugin_options", "http_client"}
 #: Where everything meets.
 JOINING: dict[str, set[str]] = {
     "config": BELOW_SIBLINGS | SIBLINGS,
-    "service": BELOW_SIBLINGS | SIBLINGS | {"config", "logs", "steady_clock"},
-    "tap": BELOW_SIBLINGS | SIBLINGS | {"config", "logs", "service"},
+    "steering": BELOW_SIBLINGS | SIBLINGS,
+    "service": BELOW_SIBLINGS | SIBLINGS | {"config", "logs", "steady_clock", "steering"},
+    "limit_options": {"errors", "config"},
+    "tap": BELOW_SIBLINGS | SIBLINGS | {"config", "logs", "service", "plugin_loading", "limit_options"},
 }
 LAYERS = {
     **SANS_IO,
     **ON_TWISTED,
     **dict.fromkeys(SIBLINGS, BELOW_SIBLINGS),
+    # A hook that writes a file does so with the event log's thread and queue.
+    "hooks": BELOW_SIBLINGS | {"event_log"},
     **JOINING,
     # Spark's workers import it, where there is no Twisted.
     "spark_analytics": {"", "errors", "media", "amf_values", "amf3", "amf0", "flv"},

@@ -237,6 +237,9 @@ def _fill_in(text: str, environment: Mapping[str, str]) -> str:
     return _VARIABLE.sub(value, text)
 
 
+#: Names stand in metrics and on screens.
+_LONGEST_REQUESTED_NAME = 128
+
 #: What names a file of the server. A request must not be able to have one sent somewhere as a key.
 _FILE_FIELDS = ("stream_key_file", "ca_file")
 
@@ -254,6 +257,8 @@ def destination_from_entry(entry: Mapping[str, object]) -> DestinationSettings:
         raise ConfigError(
             "${...} takes values from the server's environment: only the configuration file may do that"
         )
+    if len(parsed.name) > _LONGEST_REQUESTED_NAME:
+        raise ConfigError(f"the name is too long: {_LONGEST_REQUESTED_NAME} characters is the most")
     return _checked_settings(parsed, {}, Path())
 
 

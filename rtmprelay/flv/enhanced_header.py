@@ -63,6 +63,8 @@ class EnhancedHeader:
     tracks: tuple[int, ...] = ()
     #: A video command: one byte of data, no FourCC.
     command: bool = False
+    #: How the tracks are told apart, if there are any.
+    multitrack: MultitrackType | None = None
 
 
 def frame_type_of(payload: bytes) -> int:
@@ -125,7 +127,9 @@ def _read_tracks(payload: bytes, at: int) -> EnhancedHeader | None:
     fourcc = payload[at : at + 4]
     match multitrack_type:
         case MultitrackType.ONE_TRACK:
-            return EnhancedHeader(packet_type, fourcc, at + 5, tracks=(payload[at + 4],))
+            return EnhancedHeader(
+                packet_type, fourcc, at + 5, (payload[at + 4],), multitrack=MultitrackType.ONE_TRACK
+            )
         case MultitrackType.MANY_TRACKS:
             first, before_id = at + 4, 0
         case MultitrackType.MANY_TRACKS_MANY_CODECS:
@@ -133,7 +137,10 @@ def _read_tracks(payload: bytes, at: int) -> EnhancedHeader | None:
         case _:
             return None
     tracks = _read_track_list(payload, first, before_id)
-    return EnhancedHeader(packet_type, fourcc, first + before_id + 4, tracks) if tracks else None
+    if not tracks:
+        return None
+    kind = MultitrackType(multitrack_type)
+    return EnhancedHeader(packet_type, fourcc, first + before_id + 4, tracks, multitrack=kind)
 
 
 def _read_track_list(payload: bytes, at: int, before_id: int) -> tuple[int, ...]:
@@ -144,3 +151,26 @@ def _read_track_list(payload: bytes, at: int, before_id: int) -> tuple[int, ...]
         tracks.append(payload[at])
         at += 4 + int.from_bytes(payload[at + 1 : at + 4], "big")
     return tuple(tracks) if at == len(payload) else ()
+
+
+def track_data(payload: bytes, header: EnhancedHeader, track_id: int) -> tuple[bytes, int, int] | None:
+    """The FourCC of one track, and where its data begins and ends; None if the payload has no such track.
+
+    A payload that tells no tracks apart is track 0.
+    """
+    tracks = header.tracks or (0,)
+    if track_id not in tracks:
+        return None
+    if header.multitrack is None or header.multitrack is MultitrackType.ONE_TRACK:
+        return header.fourcc, header.data_at, len(payload)
+    fourcc, begin = header.fourcc, header.data_at
+    for number in tracks:
+        # The size of a track stands before its data.
+        end = begin + int.from_bytes(payload[begin - 3 : begin], "big")
+        if number == track_id:
+            return fourcc, begin, end
+        if header.multitrack is MultitrackType.MANY_TRACKS_MANY_CODECS:
+            fourcc = payload[end : end + 4]
+            end += 4
+        begin = end + 4
+    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import attrs
 
 from rtmprelay.amf0 import AmfValue
-from rtmprelay.flv.container import FlvTag, encode_tag, file_header
+from rtmprelay.flv.container import TAG_HEADER_SIZE, TRAILER_SIZE, FlvTag, encode_tag, file_header
 from rtmprelay.flv.facts import FileFacts
 from rtmprelay.flv.keyframe_index import KeyframeIndex
 from rtmprelay.flv.reserved_metadata import MOST_INDEXED, whole_payload
@@ -52,6 +53,7 @@ class Inspection:
         tags: How many whole tags there are.
         ranges: Where they are, from byte to byte, without the metadata at the start.
         losses: What lies between and behind them.
+        mended: Where tags are whose sizes must be written anew, and how many bytes their payload has.
         complaints: What the header and the metadata say wrong, or not at all.
     """
 
@@ -59,6 +61,7 @@ class Inspection:
     tags: int = 0
     ranges: list[tuple[int, int]] = attrs.field(factory=list)
     losses: list[Loss] = attrs.field(factory=list)
+    mended: list[tuple[int, int]] = attrs.field(factory=list)
     complaints: list[str] = attrs.field(factory=list)
     facts: FileFacts = attrs.field(factory=lambda: FileFacts(KeyframeIndex(_MOST_COMPARED)))
 
@@ -70,7 +73,7 @@ class Inspection:
     @property
     def lost_bytes(self) -> int:
         """How many bytes hold no whole tag."""
-        return sum(loss.damage.size for loss in self.losses)
+        return sum(loss.damage.lost_bytes for loss in self.losses)
 
     @property
     def lost_ms(self) -> int:
@@ -93,6 +96,8 @@ class _Inspector:
         for found in self._scanner:
             if isinstance(found, FlvTag):
                 self._take(found)
+            elif found.tag is not None:
+                self._mend(found, found.tag)
             else:
                 self._unjudged.append(found)
         for damage in self._unjudged:
@@ -119,6 +124,12 @@ class _Inspector:
             ranges[-1] = ranges[-1][0], tag.end
         else:
             ranges.append((tag.offset, tag.end))
+
+    def _mend(self, damage: Damage, tag: FlvTag) -> None:
+        self._take(tag)
+        # Without the payload: a file may have many of them.
+        self._result.losses.append(Loss(attrs.evolve(damage, tag=None), 0))
+        self._result.mended.append((tag.offset, len(tag.payload)))
 
     def _judge(self, timestamp_ms: int) -> None:
         """Behind damage comes the first tag that has a time."""
@@ -221,13 +232,24 @@ def _replace(path: Path, found: Inspection) -> None:
 def _write_whole(source: int, target: int, found: Inspection) -> None:
     start = _whole_start(found)
     _write_all(target, start)
+    place = len(start)
+    mended = deque(found.mended)
     for begin, end in found.ranges:
+        offset = place - begin
+        place += end - begin
         while begin < end:
             data = os.pread(source, min(_COPY_SIZE, end - begin), begin)
             if not data:
                 raise OSError("the file became shorter while it was read")
             _write_all(target, data)
             begin += len(data)
+        while mended and mended[0][0] < end:
+            # Those before the first range are metadata, which is made anew.
+            at, size = mended.popleft()
+            if at + offset >= len(start):
+                os.pwrite(target, size.to_bytes(3, "big"), at + offset + 1)
+                trailer = (TAG_HEADER_SIZE + size).to_bytes(TRAILER_SIZE, "big")
+                os.pwrite(target, trailer, at + offset + TAG_HEADER_SIZE + size)
 
 
 def _whole_start(found: Inspection) -> bytes:

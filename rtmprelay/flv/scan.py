@@ -1,4 +1,12 @@
-"""Finds the whole tags of any file that was FLV once, however much of it is damaged."""
+"""Finds the whole tags of any file that was FLV once, however much of it is damaged.
+
+A tag is whole if the size behind it agrees with the one in front, wherever the tag before it ended. Where none is, the
+file is damaged up to the next place that begins a whole tag of a known type and of stream 0. If the size behind the damage is
+that of all of it, or the size in front of it leads to its end, only the other size is wrong and the tag is good.
+
+So what follows a place depends on the bytes behind it and on nothing before it. `spark_analytics` builds on that when
+it reads one file in many places at once, with the same rules.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +19,7 @@ import attrs
 
 from rtmprelay.errors import BadRecordingError
 from rtmprelay.flv.container import (
+    MAX_PAYLOAD_SIZE,
     TAG_HEADER_SIZE,
     TRAILER_SIZE,
     FlvTag,
@@ -23,9 +32,12 @@ _WINDOW_SIZE = 4 * 1024 * 1024
 #: The start of a tag: audio, video or script data, size and time of any value, stream 0. Together with the size
 #: behind it that is 8 bytes that must be right, which does not happen by chance. A publisher can put whole tags into a
 #: payload on purpose, and then any number of them in a row; so asking for more than one would only lose good ones.
-_TAG_START = re.compile(rb"(?=[\x08\x09\x12].{7}\0\0\0)", re.DOTALL)
+TAG_START = re.compile(rb"(?=[\x08\x09\x12].{7}\0\0\0)", re.DOTALL)
 
 _FILE_HEADER_SIZE = 9
+
+#: So many zeros at the end are no payload.
+_ZERO_RUN = 16
 
 
 class DamageKind(Enum):
@@ -34,6 +46,12 @@ class DamageKind(Enum):
     TORN_TAIL = "a torn tag at the end"
     ZERO_TAIL = "zeros at the end"
     GARBAGE = "damage"
+    WRONG_SIZE = "a tag whose size in front is wrong"
+    WRONG_TRAILER = "a tag whose size behind it is wrong"
+
+
+#: Nothing is lost: a tag fills the part.
+HARMLESS = frozenset({DamageKind.WRONG_SIZE, DamageKind.WRONG_TRAILER})
 
 
 @attrs.frozen
@@ -42,17 +60,24 @@ class Damage:
 
     Attributes:
         timestamp_ms: The time of the tag that was cut off, if its header is left.
+        tag: The tag that fills this part, if only one of its sizes is wrong: nothing is lost then.
     """
 
     kind: DamageKind
     begin: int
     end: int
     timestamp_ms: int | None = None
+    tag: FlvTag | None = None
 
     @property
     def size(self) -> int:
         """How many bytes."""
         return self.end - self.begin
+
+    @property
+    def lost_bytes(self) -> int:
+        """How many of them cannot be saved."""
+        return 0 if self.kind in HARMLESS else self.size
 
 
 class WindowedFile:
@@ -110,7 +135,7 @@ class TagScanner:
         self._file = file
         self._progress = progress
         start = file.read(0, _FILE_HEADER_SIZE + TRAILER_SIZE)
-        self.has_header = start.startswith(b"FLV\x01") and start[5:] == b"\0\0\0\x09\0\0\0\0"
+        self.has_header = has_file_header(start)
         self.flags = start[4] if self.has_header else 0
         self.first_tag = len(start) if self.has_header else 0
         if not self.has_header and not start.startswith(b"FLV") and self._resynchronise(0) is None:
@@ -126,7 +151,7 @@ class TagScanner:
                 at = tag.end
                 continue
             found = self._resynchronise(at + 1)
-            yield self._describe(at, size) if found is None else Damage(DamageKind.GARBAGE, at, found)
+            yield self._describe(at, found)
             at = size if found is None else found
         self._progress(size)
 
@@ -157,25 +182,56 @@ class TagScanner:
         while begin + TAG_HEADER_SIZE <= self._file.size:
             self._progress(begin)
             window = self._file.read(begin, _WINDOW_SIZE)
-            for match in _TAG_START.finditer(window):
+            for match in TAG_START.finditer(window):
                 if self._end_of_tag_at(begin + match.start()) is not None:
                     return begin + match.start()
             begin += max(1, len(window) - overlap)
         return None
 
-    def _describe(self, begin: int, end: int) -> Damage:
-        """What is left at the end."""
-        if self._is_zero(begin, end):
-            return Damage(DamageKind.ZERO_TAIL, begin, end)
+    def _describe(self, begin: int, found: int | None) -> Damage:
+        """What is between two places where tags begin, or could; or up to the end, where none does."""
+        end = self._file.size if found is None else found
+        kind, timestamp_ms = judge_damage(self._file.peek, begin, end, found is None)
+        if kind not in HARMLESS:
+            return Damage(kind, begin, end, timestamp_ms if found is None else None)
         header = self._file.read(begin, TAG_HEADER_SIZE)
-        if len(header) == TAG_HEADER_SIZE and _TAG_START.match(header):
-            return Damage(DamageKind.TORN_TAIL, begin, end, parse_tag_header(header)[2])
-        return Damage(DamageKind.TORN_TAIL, begin, end)
+        payload = self._file.read(begin + TAG_HEADER_SIZE, end - begin - TAG_HEADER_SIZE - TRAILER_SIZE)
+        type_byte, _, timestamp_ms = parse_tag_header(header)
+        return Damage(kind, begin, end, tag=FlvTag(begin, type_byte, timestamp_ms, payload))
 
-    def _is_zero(self, begin: int, end: int) -> bool:
-        while begin < end:
-            window = self._file.read(begin, min(_WINDOW_SIZE, end - begin))
-            if not window or window.strip(b"\0"):
-                return False
-            begin += len(window)
-        return True
+
+def has_file_header(start: bytes) -> bool:
+    """Whether a file that starts with these bytes has a file header, behind which the tags begin."""
+    return start.startswith(b"FLV\x01") and start[5:13] == b"\0\0\0\x09\0\0\0\0"
+
+
+def judge_damage(
+    read: Callable[[int, int], bytes], begin: int, end: int, at_end: bool
+) -> tuple[DamageKind, int | None]:
+    """What a part of a file is that begins where a tag should, and the timestamp of that tag if it can be told.
+
+    Args:
+        read: Gives the bytes at an offset of the file, so many of them.
+        at_end: The file ends there; otherwise a whole tag follows.
+    """
+    header = read(begin, TAG_HEADER_SIZE)
+    if not TAG_START.match(header):
+        torn = len(header) < TAG_HEADER_SIZE
+        return _judge_tail(read, begin, end, torn) if at_end else DamageKind.GARBAGE, None
+    _, size, timestamp_ms = parse_tag_header(header)
+    whole = end - begin - TRAILER_SIZE
+    if at_end:
+        return _judge_tail(read, begin, end, TAG_HEADER_SIZE + size > whole), timestamp_ms
+    if 0 <= whole - TAG_HEADER_SIZE <= MAX_PAYLOAD_SIZE:
+        if read(end - TRAILER_SIZE, TRAILER_SIZE) == whole.to_bytes(TRAILER_SIZE, "big"):
+            return DamageKind.WRONG_SIZE, timestamp_ms
+        if TAG_HEADER_SIZE + size == whole:
+            return DamageKind.WRONG_TRAILER, timestamp_ms
+    return DamageKind.GARBAGE, timestamp_ms
+
+
+def _judge_tail(read: Callable[[int, int], bytes], begin: int, end: int, torn: bool) -> DamageKind:
+    if not read(max(begin, end - _ZERO_RUN), min(_ZERO_RUN, end - begin)).strip(b"\0"):
+        # A power cut leaves zeros, be it behind half a tag.
+        return DamageKind.ZERO_TAIL
+    return DamageKind.TORN_TAIL if torn else DamageKind.GARBAGE

@@ -159,7 +159,8 @@ class RtmpConnection(Protocol):
     def write_media(self, data: bytes) -> None:
         """Send media to the peer."""
         self.bytes_out += len(data)
-        write_at_once(self._wire, data)
+        # Not `_wire`: this is done for each player and each frame, and a property costs a call, as `cast` does.
+        write_at_once(self.transport, data)  # type: ignore[arg-type]
 
     def flush(self) -> None:
         """Send what the session has to say. A peer that asks and asks but does not read is cut off."""

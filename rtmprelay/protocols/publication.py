@@ -33,6 +33,10 @@ class PublisherConnection(Protocol):
     def event_bus(self) -> EventBus:
         """Whom to tell."""
 
+    @property
+    def reading_pause(self) -> float:
+        """The seconds that what it sent may have been left in its socket."""
+
     def publish_superseded(self, stream_id: int) -> None:
         """Another publisher took the stream over."""
 
@@ -78,7 +82,7 @@ class Publication:
         stream = self.stream
         if stream is None:
             return
-        stream.publish_frames(frames, now)
+        stream.publish_frames(frames, now, self._connection.reading_pause)
         video, audio = self._reported_codecs
         # Names of codecs are shared constants, so that in the common case these are two comparisons of addresses.
         if stream.video_codec is not video or stream.audio_codec is not audio:

@@ -6,11 +6,20 @@ socket is left alone for that long: what comes meanwhile gathers in the kernel, 
 
 from __future__ import annotations
 
-from twisted.internet.error import ConnectionDone, ConnectionLost
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
-from twisted.internet.tcp import Connection
+from typing import cast
 
-from rtmprelay.protocols.transport_buffers import lowest_transport, read_now
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.interfaces import IDelayedCall, IReactorTime, ISSLTransport
+from twisted.internet.tcp import Connection
+from twisted.logger import Logger
+
+from rtmprelay.protocols.transport_buffers import (
+    has_unsent,
+    is_ending,
+    lowest_transport,
+    read_as_usual,
+    read_now,
+)
 
 #: Who sends so much at once has more to send: its reads are large already, and waiting would only slow it down.
 ENOUGH_BYTES = 49152
@@ -29,10 +38,17 @@ class Reading:
         # Whether the next read is not to wait.
         self._open = True
         lowest = lowest_transport(transport)
-        # Transports in memory have no socket in which anything could gather.
-        self._transport = lowest if isinstance(lowest, Connection) else None
+        # Transports in memory have no socket in which anything could gather. TLS hands on piece by piece what was
+        # read at once, so that nothing would be gained.
+        gathers = isinstance(lowest, Connection) and not ISSLTransport.providedBy(transport)
+        self._transport = cast(Connection, lowest) if gathers else None
         if self._transport is not None:
             self._transport.doRead = self._readable  # type: ignore[method-assign]
+
+    @property
+    def pause(self) -> float:
+        """How long what is read now may have been left in the socket."""
+        return self._pause if self._transport is not None else 0.0
 
     def took(self, size: int, pause: float, after_arrival: bool) -> None:
         """So many bytes were read; the next read may wait so many seconds.
@@ -48,21 +64,26 @@ class Reading:
     def _readable(self) -> ConnectionDone | ConnectionLost | None:
         """The reactor says that there is something to read."""
         assert self._transport is not None
-        if self._pause and not self._open:
+        self._unwatched = False
+        # While something is unsent the reactor goes on looking at the socket. It would notice a peer that has closed,
+        # and end the connection past what has gathered: the last frames, and the peer's goodbye.
+        if self._pause and not self._open and not has_unsent(self._transport):
             self._wait()
             return None
         self._bytes = 0
-        result = Connection.doRead(self._transport)
+        result = read_as_usual(self._transport)
         if result is None and self._may_wait_at_once():
             self._wait()
         return result
 
     def _may_wait_at_once(self) -> bool:
         self._open = self._bytes >= ENOUGH_BYTES
-        return bool(self._pause) and not self._open and not self._after_arrival
+        if not self._pause or self._open or self._after_arrival:
+            return False
+        return self._transport is not None and not has_unsent(self._transport)
 
     def _wait(self) -> None:
-        if self._transport is None:
+        if self._transport is None or is_ending(self._transport):
             return
         self._pace.pause(self, self._pause)
         if not self._unwatched:
@@ -72,12 +93,13 @@ class Reading:
     def go_on(self) -> None:
         """The pause is over: take what has gathered."""
         transport = self._transport
-        if transport is None:
+        if transport is None or is_ending(transport):
+            # What we still have to say is not cut short by a peer that has closed already.
             return
         self._bytes = 0
         # This may be the end; then nothing is left to wait for, and resuming does nothing.
         read_now(transport)
-        if self._may_wait_at_once():
+        if self._may_wait_at_once() and self._bytes:
             self._wait()
         else:
             self._unwatched = False
@@ -87,12 +109,14 @@ class Reading:
         """The connection has gone."""
         self._pace.forget(self)
         if self._transport is not None:
-            del self._transport.doRead
+            vars(self._transport).pop("doRead", None)
             self._transport = None
 
 
 class ReadingPace:
     """Ends the pauses of all connections of a server together: one timer, and one look at all sockets."""
+
+    _log = Logger()
 
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
@@ -122,4 +146,8 @@ class ReadingPace:
         self._timer = None
         paused, self._paused = self._paused, {}
         for reading in paused:
-            reading.go_on()
+            try:
+                reading.go_on()
+            except Exception:
+                # The others would never be read again.
+                self._log.failure("A bug in reading from a publisher")

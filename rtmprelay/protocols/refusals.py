@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay.event_bus import EventBus
@@ -19,12 +21,12 @@ class RefusalLog:
         self._clock = clock
         self._told_at: float | None = None
         self._untold = 0
-        #: All refusals so far.
-        self.total = 0
+        #: All refusals so far, by the limit that was reached.
+        self.by_limit: Counter[str] = Counter()
 
-    def refused(self, peer: str, reason: str) -> None:
+    def refused(self, peer: str, limit: str, reason: str) -> None:
         """A connection was refused."""
-        self.total += 1
+        self.by_limit[limit] += 1
         now = self._clock.seconds()
         if self._told_at is not None and now - self._told_at < _QUIET:
             self._untold += 1

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import attrs
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.interfaces import IAddress, IReactorTime
+from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime
 from twisted.internet.protocol import Factory, Protocol
+from twisted.python.failure import Failure
 from typing_extensions import override
 
 from rtmprelay import events
+from rtmprelay.access.gate import Gate
+from rtmprelay.access.request import AccessRequest, Action, Credentials, Verdict
+from rtmprelay.errors import LimitExceededError, RemoteProtocolError
 from rtmprelay.event_bus import EventBus
+from rtmprelay.protocols.addresses import describe_address, host_of
+from rtmprelay.protocols.admission import Admission, AdmissionLimits
+from rtmprelay.protocols.asking import Asking
 from rtmprelay.protocols.connection import RtmpConnection
+from rtmprelay.protocols.login import LoginDesk
 from rtmprelay.protocols.player import Player
 from rtmprelay.protocols.publication import Publication
 from rtmprelay.protocols.reading_pace import Reading, ReadingPace
 from rtmprelay.protocols.refusals import RefusalLog
 from rtmprelay.session import events as asked
+from rtmprelay.session.adobe_login import LoginRefused, without_login
+from rtmprelay.session.patience import RateLimit
 from rtmprelay.session.server_session import ServerSession
 from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.streams.registry import StreamBusyError, StreamNotFoundError, StreamRegistry
@@ -26,8 +36,11 @@ from rtmprelay.wire.commands import StatusCode
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE, ConnectionLimits
 from rtmprelay.wire.names import StreamKey
 
-#: Addresses that are remembered as proxies; there are one or two.
-_MOST_PROXIES = 64
+#: Seconds that an encoder has to read why it is sent away.
+_FAREWELL = 1.0
+
+#: Wishes of one connection that may be refused: whoever has more of them tries keys out.
+_MOST_REFUSALS = 10
 
 
 @attrs.frozen
@@ -37,12 +50,14 @@ class ServerSettings:
     chunk_size: int = LARGEST_OUTGOING_CHUNK_SIZE
     limits: ConnectionLimits = attrs.field(factory=ConnectionLimits)
     queue: QueueLimits = attrs.field(factory=QueueLimits)
-    #: Connections at the same time; each one costs a file descriptor and some memory.
-    max_connections: int = 10_000
-    #: Connections from one address that have not sent `connect`: cheap to open, so few may wait.
-    max_unconnected_per_address: int = 2_000
+    admission: AdmissionLimits = attrs.field(factory=AdmissionLimits)
+    #: Kilobits a second of one publisher, on average over ten seconds; None for no bound.
+    max_publisher_kbps: int | None = None
     #: Seconds between two reports on what goes through a connection.
     statistics_interval: float = 30.0
+
+
+_Wish = TypeVar("_Wish", asked.PublishRequested, asked.PlayRequested)
 
 
 class RtmpServerProtocol(RtmpConnection):
@@ -65,12 +80,24 @@ class RtmpServerProtocol(RtmpConnection):
         self._statistics_due = now + settings.statistics_interval
         self._publications: dict[int, Publication] = {}
         self._players: dict[int, Player] = {}
+        self._farewell: IDelayedCall | None = None
         self._reading: Reading | None = None
+        most = settings.max_publisher_kbps
+        self._bitrate = None if most is None else RateLimit("max_publisher_kbps", most * 125, now)
+        # Who showed with the `connect` that they know their password.
+        self._user: str | None = None
+        self._asking = Asking(factory.gate, self._judging_failed)
+        self._refusals = 0
 
     @property
     def event_bus(self) -> EventBus:
         """Whom to tell what happens."""
         return self.factory.events
+
+    @property
+    def reading_pause(self) -> float:
+        """The seconds that what comes in may have been left in the socket."""
+        return self._reading.pause if self._reading is not None else 0.0
 
     def _tell(self, event: events.Event) -> None:
         self.factory.events.publish(event)
@@ -89,6 +116,9 @@ class RtmpServerProtocol(RtmpConnection):
                 self._reading = Reading(self.factory.reading_pace, self.transport)
             hurry = min(publication.hurry for publication in self._publications.values())
             self._reading.took(len(data), *hurry)
+        elif self._reading is not None:
+            # It publishes nothing any more: what it asks for is answered at once.
+            self._reading.took(len(data), 0.0, True)
 
     @override
     def handle(self, event: asked.SessionEvent, now: float) -> None:
@@ -129,6 +159,9 @@ class RtmpServerProtocol(RtmpConnection):
 
     @override
     def closed(self, reason: str) -> None:
+        self._asking.take_all_back()
+        if self._farewell is not None:
+            self._farewell.cancel()
         if self._reading is not None:
             self._reading.ended()
         for stream_id in list(self._publications):
@@ -175,9 +208,22 @@ class RtmpServerProtocol(RtmpConnection):
             self.peer = describe_address(address)
 
     def _on_connect(self, event: asked.ConnectRequested, now: float) -> None:
+        login = self.factory.login_desk.judge(event.app, event.credentials, now)
+        if isinstance(login, LoginRefused):
+            self._refuse_login(event, login)
+            return
+        if login is not None:
+            self._user = login.user
         self._session.accept(event.request_id)
         self.factory.has_connected(self)
         self._tell(events.ClientConnected(connection=self.connection_id, app=event.app, client=event.client))
+
+    def _refuse_login(self, event: asked.ConnectRequested, login: LoginRefused) -> None:
+        self._session.reject(event.request_id, StatusCode.CONNECT_REJECTED, login.description)
+        reason = "the user or the password is wrong" if login.wrong else "it was asked for a user"
+        if login.wrong:
+            self._tell(events.ConnectRefused(connection=self.connection_id, app=event.app, reason=reason))
+        self._part_soon(reason)
 
     def _on_stream_created(self, event: asked.StreamCreated, now: float) -> None:
         self._tell(events.MessageStreamCreated(connection=self.connection_id, message_stream=event.stream_id))
@@ -185,11 +231,83 @@ class RtmpServerProtocol(RtmpConnection):
     def _on_not_understood(self, event: asked.CommandNotUnderstood, now: float) -> None:
         self._tell(events.CommandIgnored(connection=self.connection_id, command=event.name))
 
+    # -- asking whether it may ---------------------------------------------------------------------------------
+
+    def _ask(
+        self,
+        action: Action,
+        event: _Wish,
+        allowed: Callable[[_Wish], None],
+        not_allowed: Callable[[_Wish, str], None],
+    ) -> None:
+        """Do what a client wants if the gate lets it through, now or when it has made up its mind."""
+        request = AccessRequest(
+            action=action,
+            stream=str(event.key),
+            app=event.key.app,
+            name=event.key.name,
+            # Not the host that was seen first: that may be a proxy's. A unix socket has none.
+            host=str(getattr(self.transport and self.transport.getPeer(), "host", "")),
+            connection=self.connection_id,
+            protocol="rtmp",
+            credentials=Credentials(without_login(event.credentials), self._user),
+        )
+        self._asking.ask(
+            event.stream_id, request, lambda verdict: self._judged(verdict, event, allowed, not_allowed)
+        )
+
+    def _judged(
+        self,
+        verdict: Verdict,
+        event: _Wish,
+        allowed: Callable[[_Wish], None],
+        not_allowed: Callable[[_Wish, str], None],
+    ) -> None:
+        # The client may have gone, or taken the wish back.
+        if self.is_closing or not self._session.is_wanted(event.request_id):
+            return
+        if verdict.allowed:
+            allowed(event)
+        else:
+            not_allowed(event, verdict.reason)
+        self.flush()
+
+    def _judging_failed(self, failure: Failure) -> None:
+        if isinstance(failure.value, RemoteProtocolError):
+            # What the client sent meanwhile was too much.
+            self._abort(failure.value)
+            return
+        self._log.failure(
+            "A bug in handling {connection}: it is closed", failure, connection=self.connection_id
+        )
+        self.close_now("an internal error")
+
+    def _wish_refused(self, reason: str) -> None:
+        """Clients close when they are refused; one that does not, and has nothing else to do here, is closed."""
+        self._refusals += 1
+        if self._refusals > _MOST_REFUSALS:
+            self.close_politely(f"it was refused {self._refusals} times")
+        else:
+            self._part_soon(reason)
+
+    def _part_soon(self, reason: str) -> None:
+        """Close in a moment. A client that is cut off in the middle of what it sends reports that, and never reads why."""
+        self.flush()
+        if self._farewell is None:
+            self._farewell = self._clock.callLater(_FAREWELL, self._close_unless_used, reason)
+
     # -- publishing ------------------------------------------------------------------------------------------
 
     def _on_publish(self, event: asked.PublishRequested, now: float) -> None:
-        if not self._session.is_wanted(event.request_id):
-            return
+        self._ask(Action.PUBLISH, event, self._publish_allowed, self._publish_refused)
+
+    def _publish_refused(self, event: asked.PublishRequested, reason: str) -> None:
+        self._session.reject(event.request_id, StatusCode.PUBLISH_DENIED, reason)
+        self._tell(events.PublishRefused(connection=self.connection_id, stream=str(event.key), reason=reason))
+        self._wish_refused(reason)
+
+    def _publish_allowed(self, event: asked.PublishRequested) -> None:
+        now = self._clock.seconds()
         key = str(event.key)
         stream_id = event.stream_id
         publication = Publication(self, stream_id, key, now)
@@ -203,13 +321,21 @@ class RtmpServerProtocol(RtmpConnection):
             return
         self._session.accept(event.request_id)
         self._tell(events.PublishStarted(connection=self.connection_id, stream=key))
+        early = self._asking.take_early(stream_id)
+        if early:
+            self._on_media(asked.MediaReceived(stream_id, early), now)
 
     def _on_media(self, event: asked.MediaReceived, now: float) -> None:
         publication = self._publications.get(event.stream_id)
         if publication is not None:
+            if self._bitrate is not None:
+                self._bitrate.spend(sum(len(frame.payload) for frame in event.frames), now)
             publication.frames_received(event.frames, now)
+        else:
+            self._asking.keep(event.stream_id, event.frames, self.transport)
 
     def _on_publish_stopped(self, event: asked.PublishStopped, now: float) -> None:
+        self._asking.take_back(event.stream_id)
         self._end_publication(event.stream_id, "the publisher ended it", clean=True)
 
     def publish_superseded(self, stream_id: int) -> None:
@@ -223,10 +349,11 @@ class RtmpServerProtocol(RtmpConnection):
         """End a publish from our side. It is meant, so destinations do not wait for its return."""
         self._session.end_stream(stream_id, "error", StatusCode.PUBLISH_DENIED, reason)
         self._end_publication(stream_id, reason, clean=True)
-        self._close_unless_used(reason)
+        self._part_soon(reason)
 
     def _close_unless_used(self, reason: str) -> None:
-        if self._publications or self._players:
+        self._farewell = None
+        if self._publications or self._players or self._asking.is_busy:
             # The rest of what the client does goes on.
             self.flush()
         else:
@@ -241,14 +368,24 @@ class RtmpServerProtocol(RtmpConnection):
     # -- playing ---------------------------------------------------------------------------------------------
 
     def _on_play(self, event: asked.PlayRequested, now: float) -> None:
-        if not self._session.is_wanted(event.request_id):
-            return
+        self._ask(Action.PLAY, event, self._play_allowed, self._play_refused)
+
+    def _play_refused(self, event: asked.PlayRequested, reason: str) -> None:
+        self._session.reject(event.request_id, StatusCode.PLAY_FAILED, reason)
+        self._tell(events.PlayRefused(connection=self.connection_id, stream=str(event.key), reason=reason))
+        self._wish_refused(reason)
+
+    def _play_allowed(self, event: asked.PlayRequested) -> None:
+        now = self._clock.seconds()
         key = str(event.key)
         try:
-            stream = self.factory.registry.live(key)
+            stream = self.factory.registry.watchable(key)
         except StreamNotFoundError as missing:
             self._session.reject(event.request_id, StatusCode.PLAY_STREAM_NOT_FOUND, str(missing))
             self._tell(events.PlayRefused(connection=self.connection_id, stream=key, reason=str(missing)))
+            return
+        except LimitExceededError as full:
+            self._play_refused(event, str(full))
             return
         self._session.accept(event.request_id)
         # The client must hear that the play starts before the first frame comes.
@@ -261,6 +398,7 @@ class RtmpServerProtocol(RtmpConnection):
         stream.subscribe(player)
 
     def _on_play_stopped(self, event: asked.PlayStopped, now: float) -> None:
+        self._asking.take_back(event.stream_id)
         self._end_player(event.stream_id, "the viewer stopped")
 
     def _end_player(self, stream_id: int, reason: str) -> None:
@@ -329,19 +467,22 @@ class RtmpServerFactory(_ServerFactory):
         registry: StreamRegistry | None = None,
         event_bus: EventBus | None = None,
         settings: ServerSettings | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.clock = clock
+        #: Says who may publish and play.
+        self.gate = gate or Gate((), clock)
+        self.login_desk = LoginDesk(self.gate)
         self.registry = registry if registry is not None else StreamRegistry()
         self.events = event_bus or EventBus()
         self.settings = settings or ServerSettings()
         self.reading_pace = ReadingPace(clock)
         self.noisy = False
         self._connections: dict[str, RtmpServerProtocol] = {}
-        self._unconnected: dict[str, int] = {}
+        self._admission = Admission(self.settings.admission)
         self._last_number = 0
         self._stopping = False
         self._refusals = RefusalLog(self.events, clock)
-        self._proxies: set[str] = set()
         self._waiting_for_drain: list[Deferred[None]] = []
 
     @property
@@ -357,7 +498,12 @@ class RtmpServerFactory(_ServerFactory):
     @property
     def connections_refused(self) -> int:
         """How many connections were not wanted so far."""
-        return self._refusals.total
+        return self._refusals.by_limit.total()
+
+    @property
+    def refused_by_limit(self) -> Mapping[str, int]:
+        """How many, by the limit that they would have been over."""
+        return self._refusals.by_limit
 
     def reopen(self) -> None:
         """Take connections again after a shut-down."""
@@ -369,50 +515,37 @@ class RtmpServerFactory(_ServerFactory):
 
     @override
     def buildProtocol(self, addr: IAddress | None) -> Protocol:  # type: ignore[override]
-        reason = self._reason_to_refuse(addr)
-        if reason is not None:
-            self._refusals.refused(describe_address(addr), reason)
-            # Not None: behind TLS and the PROXY protocol, Twisted leaves a connection open that nobody wants.
+        peer = describe_address(addr)
+        # Not None for those: behind TLS and the PROXY protocol, Twisted leaves a connection open that nobody wants.
+        if self._stopping:
+            self._refusals.refused(peer, "stopping", "the server stops")
+            return RefusedConnection()
+        try:
+            self._admission.check(host_of(addr), self.clock.seconds())
+        except LimitExceededError as error:
+            self._refusals.refused(peer, error.limit, str(error))
             return RefusedConnection()
         self._last_number += 1
         protocol = RtmpServerProtocol(self, f"c{self._last_number:06d}", addr)
         self._connections[protocol.connection_id] = protocol
-        self._unconnected[protocol.host] = self._unconnected.get(protocol.host, 0) + 1
+        self._admission.opened(protocol.host)
         return protocol
-
-    def _reason_to_refuse(self, address: IAddress | None) -> str | None:
-        settings = self.settings
-        if self._stopping:
-            return "the server stops"
-        if len(self._connections) >= settings.max_connections:
-            return f"there are {settings.max_connections} connections already (limit: max_connections)"
-        host = host_of(address)
-        if host in self._proxies:
-            return None
-        if self._unconnected.get(host, 0) >= settings.max_unconnected_per_address:
-            most = settings.max_unconnected_per_address
-            return f"{most} connections from there have not sent connect (limit: max_unconnected_per_address)"
-        return None
 
     def came_through(self, proxy: str) -> None:
         """Connections from this address come from elsewhere: they do not count as one peer's."""
-        if len(self._proxies) < _MOST_PROXIES:
-            self._proxies.add(proxy)
+        self._admission.came_through(proxy)
 
     def has_connected(self, protocol: RtmpServerProtocol) -> None:
         """A client has sent `connect`."""
         if protocol.counts_as_unconnected:
             protocol.counts_as_unconnected = False
-            left = self._unconnected[protocol.host] - 1
-            if left:
-                self._unconnected[protocol.host] = left
-            else:
-                del self._unconnected[protocol.host]
+            self._admission.connected(protocol.host)
 
     def forget(self, protocol: RtmpServerProtocol) -> None:
         """A connection has gone."""
         self.has_connected(protocol)
-        self._connections.pop(protocol.connection_id, None)
+        if self._connections.pop(protocol.connection_id, None) is not None:
+            self._admission.closed(protocol.host)
         if not self._connections:
             waiting, self._waiting_for_drain = self._waiting_for_drain, []
             for drained in waiting:
@@ -428,17 +561,3 @@ class RtmpServerFactory(_ServerFactory):
         for protocol in self.connections:
             protocol.shut_down()
         return drained
-
-
-def host_of(address: IAddress | None) -> str:
-    """The host of an address, or one word for all local sockets."""
-    return str(getattr(address, "host", "local socket"))
-
-
-def describe_address(address: IAddress | None) -> str:
-    """An address as people write it."""
-    host = host_of(address)
-    port = getattr(address, "port", None)
-    if port is None:
-        return host
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

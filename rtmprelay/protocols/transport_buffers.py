@@ -11,6 +11,7 @@ import termios
 from typing import Any, Protocol, cast
 
 from twisted.internet.abstract import FileDescriptor
+from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.tcp import Connection
 from twisted.logger import Logger
 from twisted.protocols.policies import ProtocolWrapper
@@ -62,7 +63,7 @@ def write_at_once(transport: Writable, data: bytes) -> None:
 
     An ordinary write copies into a buffer, waits for the reactor to say that the socket is ready, and sends then.
     For most frames the socket is ready already: sending at once costs a third of that. What the kernel does not
-    take goes the ordinary way, and so does everything on transports other than plain TCP.
+    take goes the ordinary way, and so does everything on transports other than plain sockets.
     """
     if (
         isinstance(transport, Connection)
@@ -84,10 +85,26 @@ def write_at_once(transport: Writable, data: bytes) -> None:
     transport.write(data)
 
 
+def is_ending(transport: Connection) -> bool:
+    """Whether the connection is being closed from our side: then the reactor does not read from it any more."""
+    return bool(transport.disconnecting or transport._aborting)
+
+
+def has_unsent(transport: Connection) -> bool:
+    """Whether the reactor waits for the socket to take more."""
+    return bool(transport._tempDataLen or transport.dataBuffer)
+
+
+def read_as_usual(transport: Connection) -> ConnectionDone | ConnectionLost | None:
+    """Read as a transport of this kind does, although its `doRead` was replaced."""
+    result: ConnectionDone | ConnectionLost | None = type(transport).doRead(transport)
+    return result
+
+
 def read_now(transport: Connection) -> None:
     """Read what has come, as the reactor does when it is told that something has."""
     try:
-        why: Exception | None = Connection.doRead(transport)
+        why: Exception | None = read_as_usual(transport)
     except Exception as error:
         _log.failure("A bug in reading from a connection: it is closed")
         why = error

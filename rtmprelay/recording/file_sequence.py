@@ -172,7 +172,7 @@ class FileSequence:
         current = self._current
         if current is None or not run:
             return
-        was_empty = not current.writer.size
+        size_before = current.writer.size
         try:
             if current.raw.is_deleted():
                 raise FileNotFoundError(errno.ENOENT, "the file or its folder was deleted")
@@ -180,13 +180,15 @@ class FileSequence:
         except OSError as error:
             written = current.writer.whole
             self.account.written += written
+            self.account.bytes += current.writer.size - size_before
             current.messages += written
             self.account.drop(name_of(error), len(run) - written)
             self._fail(error)
             return
         self.account.written += len(run)
+        self.account.bytes += current.writer.size - size_before
         current.messages += len(run)
-        if was_empty:
+        if not size_before:
             self._report_start(current)
         self._recover(current)
 

@@ -18,7 +18,7 @@ from rtmprelay.recording.disk import OpenFile, open_on_disk
 from rtmprelay.recording.file_sequence import DiskSurroundings, FileSequence
 from rtmprelay.recording.recorder import Recorder
 from rtmprelay.recording.settings import RecordingSettings
-from rtmprelay.recording.status import RecordingStatus
+from rtmprelay.recording.status import RecordingStatus, RecordingTotals
 from rtmprelay.recording.writer import CallInReactor, RecordingWriter, WriterThread
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.merging import Pace
@@ -59,6 +59,7 @@ class RecordingManager:
         self._chosen: set[str] = set()
         self._recorders: dict[str, Recorder] = {}
         self._ending: set[Recorder] = set()
+        self._ended = RecordingTotals()
         self._running = False
         self._was_stopped = False
         registry.add_observer(self)
@@ -138,6 +139,18 @@ class RecordingManager:
         """How all recordings are now."""
         return [recorder.status() for recorder in self._recorders.values()]
 
+    def totals(self) -> RecordingTotals:
+        """What all recordings so far have taken and lost, with those that have ended."""
+        totals = RecordingTotals()
+        totals.include(self._ended)
+        for recorder in (*self._recorders.values(), *self._ending):
+            totals.add(recorder.status())
+        return totals
+
+    def _finished(self, recorder: Recorder) -> None:
+        self._ending.discard(recorder)
+        self._ended.add(recorder.status())
+
     # -- streams ---------------------------------------------------------------------------------------------
 
     def stream_started(self, stream: LiveStream) -> None:
@@ -148,7 +161,7 @@ class RecordingManager:
             return
         files = FileSequence(key, self._surroundings)
         recorder = self._recorders[key] = Recorder(stream, files, self.settings, self._thread.added)
-        recorder.finished.addCallback(lambda _: self._ending.discard(recorder))
+        recorder.finished.addCallback(lambda _: self._finished(recorder))
         self.writer.add(recorder)
         if self._has_thread:
             self._thread.start()

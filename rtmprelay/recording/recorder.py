@@ -144,6 +144,7 @@ class Recorder:
             segment=files.segment,
             bytes=files.size,
             duration=files.duration,
+            bytes_written=files.account.bytes,
             messages_in=self._messages_in,
             messages_written=files.account.written,
             messages_dropped=files.account.dropped + lost.dropped,

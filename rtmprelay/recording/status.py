@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import Enum
 
 import attrs
@@ -24,6 +25,8 @@ class MessageAccount:
     """What became of messages; each account belongs to one thread, so that counting needs no lock."""
 
     written: int = 0
+    #: What that is in files.
+    bytes: int = 0
     dropped: int = 0
     by_reason: dict[str, int] = attrs.field(factory=dict)
 
@@ -41,6 +44,7 @@ class RecordingStatus:
     Attributes:
         path: The file that is being written; None while none is.
         bytes, duration: Of that file.
+        bytes_written: Of all files of this recording.
     """
 
     stream: str
@@ -49,6 +53,7 @@ class RecordingStatus:
     segment: int | None
     bytes: int
     duration: float
+    bytes_written: int
     messages_in: int
     messages_written: int
     messages_dropped: int
@@ -56,3 +61,24 @@ class RecordingStatus:
     bytes_queued: int
     dropped_by_reason: dict[str, int]
     last_error: str | None
+
+
+@attrs.define(eq=False)
+class RecordingTotals:
+    """What all recordings have taken and lost, those that have ended too: these numbers never go down."""
+
+    bytes_written: int = 0
+    messages_written: int = 0
+    dropped_by_reason: Counter[str] = attrs.field(factory=Counter)
+
+    def add(self, status: RecordingStatus) -> None:
+        """Take a recording into the account."""
+        self.bytes_written += status.bytes_written
+        self.messages_written += status.messages_written
+        self.dropped_by_reason.update(status.dropped_by_reason)
+
+    def include(self, other: RecordingTotals) -> None:
+        """Take the totals of others into the account."""
+        self.bytes_written += other.bytes_written
+        self.messages_written += other.messages_written
+        self.dropped_by_reason.update(other.dropped_by_reason)

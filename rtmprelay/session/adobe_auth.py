@@ -27,6 +27,11 @@ def _md5_base64(text: str) -> str:
     return base64.b64encode(hashlib.md5(text.encode(), usedforsecurity=False).digest()).decode()
 
 
+def adobe_response(user: str, password: Secret, salt: str, theirs: str, own: str) -> str:
+    """What a client that knows the password answers to a server's challenge, `theirs`, with one of its `own`."""
+    return _md5_base64(_md5_base64(user + salt + password.reveal()) + theirs + own)
+
+
 def wants_authentication(description: str) -> bool:
     """Whether a refusal of `connect` asks for this."""
     return _MARK in description
@@ -75,9 +80,8 @@ class AdobeAuthentication:
 
     def _response(self, challenge: dict[str, str]) -> str:
         own = self._random_bytes(4).hex()
-        salted = _md5_base64(self._user + challenge.get("salt", "") + self._password.reveal())
         theirs = challenge.get("opaque") or challenge.get("challenge", "")
-        response = _md5_base64(salted + theirs + own)
+        response = adobe_response(self._user, self._password, challenge.get("salt", ""), theirs, own)
         query = f"{_MARK}&user={self._user}&challenge={own}&response={response}"
         opaque = challenge.get("opaque")
         return f"{query}&opaque={opaque}" if opaque else query

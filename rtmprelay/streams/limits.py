@@ -23,6 +23,8 @@ class StreamLimits:
     startup_frames: int = 64
     #: Seconds without a frame after which a new publisher may take over.
     silent_publisher: float = 5.0
+    #: Players of one stream, over RTMP and HTTP together; None for no bound but that of connections.
+    max_players: int | None = None
 
 
 @attrs.frozen

@@ -77,6 +77,11 @@ class LiveStream:
         return tuple(chain.from_iterable(fan_out.subscribers for fan_out in self._fan_outs.values()))
 
     @property
+    def viewers(self) -> int:
+        """How many people look at it."""
+        return len(self._fan_outs[Pace.VIEWER].subscribers)
+
+    @property
     def is_unused(self) -> bool:
         """Whether nobody publishes and nobody listens."""
         return self.publisher is None and not any(fan_out.subscribers for fan_out in self._fan_outs.values())
@@ -167,8 +172,12 @@ class LiveStream:
 
     # -- frames ----------------------------------------------------------------------------------------------
 
-    def publish_frames(self, frames: Sequence[MediaFrame], now: float) -> None:
-        """Pass on what the publisher sent. This is the frame path: no waiting, no logging, no state machine."""
+    def publish_frames(self, frames: Sequence[MediaFrame], now: float, waited: float = 0.0) -> None:
+        """Pass on what the publisher sent. This is the frame path: no waiting, no logging, no state machine.
+
+        Args:
+            waited: The seconds that the frames may have been left in the publisher's socket.
+        """
         self.last_frame_at = now
         taken = [self._take(frame, now) for frame in frames]
         batch = FrameBatch([frame for frame in taken if frame is not None])
@@ -177,9 +186,9 @@ class LiveStream:
         counters = self.counters
         counters.messages += batch.count
         counters.bytes += batch.size
-        waited = self.reading_pause
-        for fan_out in self._in_use:
-            fan_out.push(batch, waited, now)
+        # All of them have the frames before anybody is told.
+        for fan_out in [fan_out for fan_out in self._in_use if fan_out.push(batch, waited, now)]:
+            fan_out.flush()
         self._think_pause_over(now)
 
     def _think_pause_over(self, now: float) -> None:

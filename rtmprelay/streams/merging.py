@@ -96,6 +96,7 @@ class Merging:
         """Args:
         longest: The most that a viewer's frame waits, in seconds; 0 switches waiting off.
         """
+        longest = max(0.0, longest)
         self._windows = {
             Pace.VIEWER: MergeWindow(viewer_rule(longest), clock),
             Pace.SERVER: MergeWindow(server_rule(longest), clock),

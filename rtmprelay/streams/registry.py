@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from twisted.logger import Logger
 
-from rtmprelay.errors import RtmpRelayError
+from rtmprelay.errors import LimitExceededError, RtmpRelayError
 from rtmprelay.interfaces import IFrameSubscriber, IStreamObserver, IStreamPublisher
 from rtmprelay.streams.audience import AudienceAccount, players
 from rtmprelay.streams.limits import StreamLimits
@@ -33,6 +33,8 @@ class StreamRegistry:
         """
         self._limits = limits or StreamLimits()
         self._merging = merging
+        #: How many players were not wanted because a stream had too many.
+        self.players_refused = 0
         self._streams: dict[str, LiveStream] = {}
         self._observers: list[IStreamObserver] = []
         #: What publishers that have left sent, and what players that have left got: totals never go down.
@@ -94,6 +96,15 @@ class StreamRegistry:
         stream = self._streams.get(key)
         if stream is None or stream.publisher is None:
             raise StreamNotFoundError(f"{key} is not published")
+        return stream
+
+    def watchable(self, key: str) -> LiveStream:
+        """The stream of this key for one more viewer: it must be live, and must not have too many already."""
+        stream = self.live(key)
+        most = self._limits.max_players
+        if most is not None and stream.viewers >= most:
+            self.players_refused += 1
+            raise LimitExceededError("max_players", f"{key} has {most} players already")
         return stream
 
     def leave(self, stream: LiveStream, subscriber: IFrameSubscriber) -> None:

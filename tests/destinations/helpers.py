@@ -28,6 +28,7 @@ from rtmprelay.flv.script import without_set_data_frame
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.protocols.publish_endpoint import RtmpPublishEndpoint
 from rtmprelay.protocols.server import ServerSettings
+from rtmprelay.streams.merging import Merging
 from rtmprelay.testing import MemoryClient, MemoryEndpoint, MemoryServer, MemoryTransport
 from rtmprelay.wire import commands
 from rtmprelay.wire.chunk_writer import ChunkWriter
@@ -216,11 +217,13 @@ class StubServer:
 class RelayWorld:
     """A relay, its destinations, and the servers that those lead to, by the name of their host."""
 
-    def __init__(self) -> None:
+    def __init__(self, merging: Callable[[Clock], Merging] | None = None) -> None:
         self.clock = Clock()
         # Encoders may be silent for as long as a test likes.
         limits = ConnectionLimits(idle_timeout=1e6)
-        self.relay = MemoryServer(ServerSettings(limits=limits), clock=self.clock)
+        self.relay = MemoryServer(
+            ServerSettings(limits=limits), clock=self.clock, merging=merging(self.clock) if merging else None
+        )
         self.stubs: dict[str, StubServer] = {}
         self.servers: dict[str, MemoryServer] = {"relay": self.relay}
         self.endpoints: dict[str, IStreamClientEndpoint] = {}

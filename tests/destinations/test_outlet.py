@@ -1024,8 +1024,8 @@ class ChainTests(SynchronousTestCase):
 class Walker:
     """Does anything that can happen, in any order, and looks at the accounts after each step."""
 
-    def __init__(self) -> None:
-        self.world = RelayWorld()
+    def __init__(self, world: RelayWorld | None = None) -> None:
+        self.world = world or RelayWorld()
         self.server = self.world.stub()
         self.other = self.world.stub("two")
         self.world.add(linger=2.0)

@@ -1,4 +1,4 @@
-"""Width and height of H.264, for publishers that do not say them."""
+"""Width and height of H.264, HEVC and AV1, for publishers that do not say them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ def sequence_header(path: Path, size: str, options: str) -> bytes:
     command += ["-i", f"testsrc=size={size}:rate=1", "-frames:v", "1", *options.split(), str(path)]
     subprocess.run(command, check=True, timeout=30)
     with path.open("rb") as file:
-        return next(
+        headers = [
             tag.payload
             for tag in read_tags(file)
             if tag.kind is MediaKind.VIDEO and describe_video(tag.payload).sequence_header
-        )
+        ]
+    # FFmpeg sends an empty one first when the encoder tells its configuration with the first picture.
+    return headers[-1]
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,81 @@ def test_sizes_of_a_real_encoder(tmp_path: Path, size: str, options: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("size", "options"),
+    [
+        ("320x240", "-c:v libx265 -pix_fmt yuv420p"),
+        ("1918x1078", "-c:v libx265 -pix_fmt yuv420p10le -preset ultrafast"),
+        ("321x243", "-c:v libx265 -pix_fmt yuv444p"),
+        ("322x242", "-c:v libx265 -pix_fmt yuv422p"),
+        ("326x242", "-c:v libaom-av1 -cpu-used 8 -usage realtime"),
+        ("64x1080", "-c:v libaom-av1 -cpu-used 8 -usage realtime -pix_fmt yuv420p10le"),
+        ("72x40", "-c:v libaom-av1 -cpu-used 8 -still-picture 1"),
+    ],
+)
+def test_sizes_of_newer_codecs(tmp_path: Path, size: str, options: str) -> None:
+    header = sequence_header(tmp_path / "size.flv", size, f"-strict experimental {options}")
+    found = picture_size(header)
+    assert found is not None
+    assert f"{found[0]}x{found[1]}" == size
+
+
+def hevc_header(set_bits: str) -> bytes:
+    """A decoder configuration with one parameter set of these bits."""
+    size = (len(set_bits) + 7) // 8
+    unit = b"\x42\1" + int(set_bits.ljust(8 * size, "0"), 2).to_bytes(size)
+    return b"\x90hvc1" + bytes(22) + b"\1\x21\0\1" + len(unit).to_bytes(2) + unit
+
+
+def test_hevc_with_sub_layers() -> None:
+    """Profiles and levels of the sub-layers stand before the size; one has both, one has a level."""
+    layers = "11" + "01" + "00" * 6 + "1" * 96 + "1" * 8
+    text = "0000" + "010" + "1" + "0" * 96 + layers + "1" + "010" + "00000101001" + "000010101" + "0"
+    assert picture_size(hevc_header(text)) == (40, 20)
+
+
+def av1_header(bits: str) -> bytes:
+    size = (len(bits) + 7) // 8
+    data = int(bits.ljust(8 * size, "0"), 2).to_bytes(size)
+    # A temporal delimiter before it, and an extension in its header.
+    return b"\x90av01\x81\0\0\0\x12\0\x0e\0" + bytes([size]) + data
+
+
+@pytest.mark.parametrize(
+    "timing",
+    [
+        "0",
+        "1" + "0" * 64 + "0" + "0",
+        "1" + "0" * 64 + "1" + "00101" + "0",
+        "1" + "0" * 64 + "0" + "1" + "00011" + "0" * 32 + "0" * 10,
+    ],
+)
+def test_av1_with_everything_before_the_size(timing: str) -> None:
+    """Timing, a model of the decoder's buffer, two operating points, one of a high level."""
+    has_model = len(timing) > 80
+    point = "0" * 12 + "01000" + "1"
+    model = "1" + "0" * 9 if has_model else ""
+    other = "0" * 12 + "00111" + ("0" if has_model else "")
+    points = "1" + "00001" + point + model + "1" + "0000" + other + "0"
+    size = "0111" + "0110" + f"{319:08b}"[-8:] + f"{63:07b}"
+    assert picture_size(av1_header("000" + "0" + "0" + timing + points + size)) == (64, 64)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"\x90hvc1" + bytes(22) + b"\1\x20\0\2\0\1x",
+        b"\x90hvc1" + bytes(22) + b"\1\x20\0\2\0\0\0\0",
+        b"\x90hvc1" + bytes(23),
+        b"\x90av01\x81\0\0\0",
+        b"\x90av01\x81\0\0\0\x0a" + b"\xff" * 8,
+        b"\x90av01\x81\0\0\0\x08",
+    ],
+)
+def test_newer_codecs_that_are_cut_short(payload: bytes) -> None:
+    assert picture_size(payload) is None
+
+
+@pytest.mark.parametrize(
     "payload",
     [b"", b"\x17", b"\x17\x01\0\0\0", b"\x90hvc1xx", b"\x12xx", b"\x17\0\0\0\0\1\x64\0\x1f\xff\xe0\0"],
 )
@@ -61,3 +138,5 @@ def test_other_payloads_have_none(payload: bytes) -> None:
 def test_any_bytes_can_be_looked_at(data: bytes) -> None:
     picture_size(b"\x17\0\0\0\0\1\x64\0\x1f\xff\xe1\0\x40" + data)
     picture_size(data)
+    picture_size(b"\x90hvc1" + bytes(22) + b"\1\x21\0\1\0\x40" + data)
+    picture_size(b"\x90av01\x81\0\0\0\x0a\x20" + data)

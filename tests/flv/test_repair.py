@@ -92,6 +92,21 @@ def test_zeros_at_the_end_are_cut(path: Path, zeros: int) -> None:
     assert_repaired(path, tags_in(WHOLE)[1:])
 
 
+@pytest.mark.parametrize(
+    ("tail", "kind"),
+    [
+        (WHOLE[-40:-5], DamageKind.GARBAGE),
+        (encode_tag(MediaFrame(MediaKind.AUDIO, 1200, b"\xaf\x01" + b"a" * 50))[:40], DamageKind.TORN_TAIL),
+        (encode_tag(MediaFrame(MediaKind.AUDIO, 1200, b"\xaf\x01" + b"a" * 50))[:40] + bytes(500), DamageKind.ZERO_TAIL),
+        (b"1234567", DamageKind.TORN_TAIL),
+        (random.Random(3).randbytes(70_000), DamageKind.GARBAGE),
+    ],
+)  # fmt: skip
+def test_what_is_at_the_end_is_told_apart(tail: bytes, kind: DamageKind) -> None:
+    (damage,) = [one for one in scanned(WHOLE + tail) if isinstance(one, Damage)]
+    assert (damage.kind, damage.size) == (kind, len(tail))
+
+
 def test_a_damaged_region_is_skipped_and_reported(path: Path) -> None:
     tags = tags_in(WHOLE)
     begin, end = tags[20].offset + 3, tags[30].offset + 7
@@ -138,6 +153,39 @@ def test_damage_to_two_places_close_together() -> None:
     assert [found for found in scanned(bytes(data)) if isinstance(found, FlvTag)] == [
         tag for number, tag in enumerate(tags) if number not in (20, 22)
     ]
+
+
+def test_one_wrong_size_costs_nothing(path: Path) -> None:
+    """The other size, and the place where the next tag begins, say what the right one is."""
+    tags = tags_in(WHOLE)
+    data = bytearray(WHOLE)
+    wrong_size, huge, wrong_trailer = tags[10], tags[20], tags[30]
+    data[wrong_size.offset + 3] ^= 0x55
+    data[huge.offset + 1 : huge.offset + 4] = b"\xff\xff\xff"
+    data[wrong_trailer.end - 4 : wrong_trailer.end] = b"junk"
+    path.write_bytes(data)
+    found = [one for one in scanned(bytes(data)) if isinstance(one, Damage)]
+    assert [(one.kind, one.tag, one.lost_bytes) for one in found] == [
+        (DamageKind.WRONG_SIZE, wrong_size, 0),
+        (DamageKind.WRONG_SIZE, huge, 0),
+        (DamageKind.WRONG_TRAILER, wrong_trailer, 0),
+    ]
+    assert not inspect(path).is_fine
+    result = repair(path)
+    assert (result.lost_bytes, result.lost_ms, result.tags) == (0, 0, len(tags))
+    assert_repaired(path, tags[1:])
+
+
+def test_two_wrong_sizes_of_one_tag_cost_that_tag(path: Path) -> None:
+    tags = tags_in(WHOLE)
+    data = bytearray(WHOLE)
+    data[tags[10].offset + 3] ^= 0x55
+    data[tags[10].end - 1] ^= 0x33
+    (damage,) = [one for one in scanned(bytes(data)) if isinstance(one, Damage)]
+    assert (damage.kind, damage.tag, damage.lost_bytes) == (DamageKind.GARBAGE, None, damage.size)
+    path.write_bytes(data)
+    repair(path)
+    assert_repaired(path, [*tags[1:10], *tags[11:]])
 
 
 def test_tags_across_the_edges_of_the_window(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,11 @@ from collections.abc import Callable
 from twisted.trial.unittest import SynchronousTestCase
 
 from rtmprelay import amf0, events
+from rtmprelay.media import MediaFrame, MediaKind
+from rtmprelay.protocols.admission import AdmissionLimits
 from rtmprelay.protocols.server import ServerSettings
+from rtmprelay.session.events import StatusReceived
+from rtmprelay.streams.limits import StreamLimits
 from rtmprelay.testing import MemoryClient, MemoryServer, RawConnection
 from rtmprelay.wire import commands
 from rtmprelay.wire.chunk_writer import encode_standalone
@@ -301,7 +305,7 @@ class ConnectionCountTests(SynchronousTestCase):
         return [event.reason for event in server.events_of(events.ConnectionRefused)]
 
     def test_connections_are_counted(self) -> None:
-        server = MemoryServer(ServerSettings(max_connections=2))
+        server = MemoryServer(ServerSettings(admission=AdmissionLimits(max_connections=2)))
         first, second = server.open(), server.open()
         assert first is not None
         assert second is not None
@@ -315,7 +319,7 @@ class ConnectionCountTests(SynchronousTestCase):
 
     def test_refusals_do_not_fill_the_log(self) -> None:
         """One event a second, with the number of those between."""
-        server = MemoryServer(ServerSettings(max_connections=0))
+        server = MemoryServer(ServerSettings(admission=AdmissionLimits(max_connections=0)))
         for _ in range(50):
             server.open()
         server.clock.advance(1.5)
@@ -323,11 +327,12 @@ class ConnectionCountTests(SynchronousTestCase):
         assert [event.others for event in server.events_of(events.ConnectionRefused)] == [0, 49]
 
     def test_those_that_have_not_sent_connect_are_counted_by_address(self) -> None:
-        server = MemoryServer(ServerSettings(max_unconnected_per_address=2))
+        server = MemoryServer(ServerSettings(admission=AdmissionLimits(max_unconnected_per_address=2)))
         waiting = [server.open("198.51.100.7"), server.open("198.51.100.7")]
         assert server.open("198.51.100.7") is None
         assert self.refusals(server) == [
-            "2 connections from there have not sent connect (limit: max_unconnected_per_address)"
+            "there are 2 connections from there that have not sent connect already"
+            " (limit: max_unconnected_per_address)"
         ]
         assert server.open("198.51.100.8") is not None
         assert waiting[0] is not None
@@ -336,22 +341,22 @@ class ConnectionCountTests(SynchronousTestCase):
         assert server.open("198.51.100.7") is None
 
     def test_those_that_have_sent_connect_do_not_count(self) -> None:
-        server = MemoryServer(ServerSettings(max_unconnected_per_address=1))
+        server = MemoryServer(ServerSettings(admission=AdmissionLimits(max_unconnected_per_address=1)))
         clients = [server.connect() for _ in range(5)]
         assert self.refusals(server) == []
         for client in clients:
             client.disconnect()
-        assert server.factory._unconnected == {}
+        assert server.factory._admission._unconnected == {}
         assert server.factory.connections == ()
 
     def test_a_refused_connection_leaves_no_trace(self) -> None:
-        server = MemoryServer(ServerSettings(max_connections=0))
+        server = MemoryServer(ServerSettings(admission=AdmissionLimits(max_connections=0)))
         for number in range(100):
             assert server.open(f"192.0.2.{number}") is None
-        assert server.factory._unconnected == {}
+        assert server.factory._admission._unconnected == {}
 
     def test_those_that_time_out_do_not_count_any_more(self) -> None:
-        server = MemoryServer(ServerSettings(max_unconnected_per_address=3))
+        server = MemoryServer(ServerSettings(admission=AdmissionLimits(max_unconnected_per_address=3)))
         connections = [server.open() for _ in range(3)]
         server.advance(6)
         for connection in connections:
@@ -408,3 +413,51 @@ class BugTests(SynchronousTestCase):
         bus.add_sink(late)
         self.breaks(self.encoder.disconnect, times=2)
         assert [event.name for event in late.events] == ["publish_stopped", "connection_closed"]
+
+
+class AmountTests(SynchronousTestCase):
+    """How much one publisher may send, and how many may watch."""
+
+    def test_a_publisher_that_sends_too_much_is_closed(self) -> None:
+        server = MemoryServer(ServerSettings(max_publisher_kbps=800))
+        encoder = server.connect()
+        encoder.publish("cam")
+        moderate = server.connect()
+        moderate.publish("other")
+        # Ten seconds' worth may come at once: 1,000,000 bytes.
+        for number in range(9):
+            encoder.send(MediaFrame(MediaKind.VIDEO, number, b"\x27\x01\0\0\0" + bytes(100_000)))
+        assert not server.events_of(events.ConnectionClosed)
+        moderate.send(MediaFrame(MediaKind.VIDEO, 0, b"\x27\x01\0\0\0" + bytes(100_000)))
+        encoder.send(MediaFrame(MediaKind.VIDEO, 10, b"\x27\x01\0\0\0" + bytes(200_000)))
+        (closed,) = server.events_of(events.ConnectionClosed)
+        assert closed.limit == "max_publisher_kbps"
+
+    def test_a_publisher_at_the_bound_goes_on(self) -> None:
+        server = MemoryServer(ServerSettings(max_publisher_kbps=800))
+        encoder = server.connect()
+        encoder.publish("cam")
+        for number in range(100):
+            encoder.send(MediaFrame(MediaKind.VIDEO, number * 1000, b"\x27\x01\0\0\0" + bytes(99_000)))
+            server.clock.advance(1)
+        assert not server.events_of(events.ConnectionClosed)
+
+    def test_a_stream_with_enough_players_takes_no_more(self) -> None:
+        server = MemoryServer(stream_limits=StreamLimits(max_players=2))
+        server.connect().publish("cam")
+        server.connect().publish("other")
+        players = [server.connect() for _ in range(3)]
+        for player in players:
+            player.play("cam")
+        assert players[2].events[-1] == StatusReceived(
+            "error", "NetStream.Play.Failed", "live/cam has 2 players already (limit: max_players)"
+        )
+        assert server.registry.players_refused == 1
+        (refused,) = server.events_of(events.PlayRefused)
+        assert "max_players" in refused.reason
+        players[2].play("other")
+        assert len(server.registry.live("live/other").subscribers) == 1
+        players[0].disconnect()
+        late = server.connect()
+        late.play("cam")
+        assert server.registry.live("live/cam").viewers == 2

@@ -118,6 +118,8 @@ class SlowPlayerTests(SynchronousTestCase):
         assert closed.reason == "the peer took no byte for 30 s (limit: stall_timeout)"
         (stopped,) = self.server.events_of(events.PlayStopped)
         assert stopped.dropped_by_reason["closed"] > 0
+        assert stopped.reason == closed.reason
+        assert (stopped.stalls, stopped.stalled_seconds) == (1, 30)
         self.send(keyframe(self.time))
         assert self.good.frames == self.sent
         stream = self.server.registry.get("live/cam")
@@ -190,6 +192,8 @@ class SlowPlayerTests(SynchronousTestCase):
         assert statistics["c000002"].messages == len(self.sent)
         assert statistics["c000003"].dropped > 0
         assert statistics["c000003"].dropped + statistics["c000003"].messages == len(self.sent)
+        assert (statistics["c000002"].stalls, statistics["c000002"].stalled_seconds) == (0, 0)
+        assert (statistics["c000003"].stalls, statistics["c000003"].stalled_seconds) == (1, 29)
 
     def test_headers_reach_a_player_however_slow(self) -> None:
         self.slow.transport.stalled = True

@@ -10,7 +10,6 @@ import pytest
 
 from rtmprelay.config import RelayConfig
 from rtmprelay.service import RelayService
-from tests.certificates import self_signed
 from tests.helpers import real_reactor_fixture
 from tests.service.interop import FFmpeg, Relay
 from tests.service.relay_world import World
@@ -31,17 +30,6 @@ async def relay() -> AsyncIterator[Relay]:
     service.startService()
     yield relay
     await service.stopService()
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that nobody but these tests trusts: key file, certificate file."""
-    private, signed = self_signed("127.0.0.1")
-    folder = tmp_path_factory.mktemp("tls")
-    key_file, certificate_file = folder / "key.pem", folder / "cert.pem"
-    key_file.write_bytes(private)
-    certificate_file.write_bytes(signed)
-    return key_file, certificate_file
 
 
 @real_reactor_fixture

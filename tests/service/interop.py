@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Coroutine
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,6 +43,8 @@ class Capture:
 
     packets: list[Packet]
     extradata: dict[str, str]
+    #: How long a tick of audio and of video is, in seconds.
+    ticks: dict[str, Fraction] = attrs.field(factory=dict)
 
     def of(self, media: str) -> list[Packet]:
         """The packets of audio or of video."""
@@ -58,14 +61,18 @@ def parse_framehash(text: str) -> Capture:
             media[number] = name
     packets = []
     extradata = {}
+    ticks = {}
     for line in lines:
+        if line.startswith("#tb"):
+            number, _, tick = line.removeprefix("#tb ").partition(": ")
+            ticks[media[number]] = Fraction(tick)
         parts = [part.strip() for part in line.removeprefix("#extradata").split(",")]
         if line.startswith("#extradata"):
             extradata[media[parts[0]]] = parts[2]
         elif line and not line.startswith("#"):
             stream, dts, pts, _duration, size, digest = parts[:6]
             packets.append(Packet(media[stream], int(dts), int(pts), int(size), digest))
-    return Capture(packets, extradata)
+    return Capture(packets, extradata, ticks)
 
 
 class FFmpeg:

@@ -63,12 +63,59 @@ def test_what_is_no_chunk_size_is_refused(text: str) -> None:
         config.chunk_size(text)
 
 
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [("0", 0.0), ("0ms", 0.0), ("1ms", 0.001), ("40ms", 0.04), ("120ms", 0.12), ("1000ms", 1.0)],
+)
+def test_a_merge_window(written: str, seconds: float) -> None:
+    assert config.merge_window(written) == seconds
+    assert RelayConfig(merge_window=seconds).merge_window == seconds
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "",
+        "40",
+        "1s",
+        "0.04",
+        "0.5ms",
+        "-1ms",
+        "40 ms",
+        " 40ms",
+        "40ms\n",
+        "40MS",
+        "1001ms",
+        "00040ms",
+        "٤٠ms",
+        "on",
+        "00",
+    ],
+)
+def test_what_is_no_merge_window_is_refused(written: str) -> None:
+    with pytest.raises(
+        ConfigError, match="is not a time from 0 to 1000ms: write 0, or a number and ms, such as 40ms"
+    ):
+        config.merge_window(written)
+
+
+@pytest.mark.parametrize("seconds", [-0.001, 1.001, 40, float("nan"), float("inf")])
+def test_a_window_that_was_meant_in_milliseconds_is_refused(seconds: float) -> None:
+    """Whoever embeds the service writes seconds."""
+    with pytest.raises(ConfigError, match="merge_window is a number of seconds from 0 to 1, not"):
+        RelayConfig(merge_window=seconds)
+
+
 def test_the_defaults_are_those_of_the_design() -> None:
     relay = RelayConfig()
     limits = relay.connection_limits
     assert relay.listen == ("tcp:1935",)
     assert relay.chunk_size == 65536
-    assert (relay.max_connections, relay.max_unconnected_per_address) == (10_000, 2_000)
+    assert relay.merge_window == 0.04
+    assert (relay.admission_limits.max_connections, relay.admission_limits.max_unconnected_per_address) == (
+        10_000,
+        2_000,
+    )
     assert (limits.handshake_timeout, limits.connect_timeout, limits.idle_timeout) == (5, 10, 60)
     assert (limits.message_size, limits.assembly_size) == (16 * 2**20, 32 * 2**20)
     assert (limits.chunk_streams, limits.message_streams, limits.stall_timeout) == (64, 8, 30)

@@ -26,6 +26,7 @@ from zope.interface import implementer
 from rtmprelay import events
 from rtmprelay.config import RelayConfig
 from rtmprelay.media import MediaFrame
+from rtmprelay.protocols.admission import AdmissionLimits
 from rtmprelay.service import Listener, RelayService
 from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.wire.handshake import ClientHandshake
@@ -240,7 +241,12 @@ async def test_small_messages_do_not_wait(start: Start, connect: Connect) -> Non
 
 @real_reactor_test
 async def test_the_configuration_reaches_the_connections(start: Start, connect: Connect) -> None:
-    config = RelayConfig(listen=(LOOPBACK,), chunk_size=4096, max_connections=1, statistics_interval=7.0)
+    config = RelayConfig(
+        listen=(LOOPBACK,),
+        chunk_size=4096,
+        admission_limits=AdmissionLimits(max_connections=1),
+        statistics_interval=7.0,
+    )
     service = start(config=config)
     sink = EventList()
     service.events.add_sink(sink)
@@ -316,7 +322,7 @@ async def test_publish_and_play_over_tls(
 async def test_who_is_refused_is_closed(start: Start, certificate: tuple[Path, Path], kind: str) -> None:
     """On every kind of listener: a refused connection must not keep its file open."""
     listen = {"tcp": LOOPBACK, "ssl": tls_listen(certificate), "haproxy": f"haproxy:{LOOPBACK}"}[kind]
-    service = start(config=RelayConfig(listen=(listen,), max_connections=0))
+    service = start(config=RelayConfig(listen=(listen,), admission_limits=AdmissionLimits(max_connections=0)))
     greeting = {"tcp": b"", "ssl": b"", "haproxy": b"PROXY TCP4 198.51.100.7 127.0.0.1 4000 1935\r\n\x03"}[
         kind
     ]
@@ -344,7 +350,11 @@ class Waiting(Protocol):
 @real_reactor_test
 async def test_behind_a_proxy_the_real_peer_is_shown_and_counted(start: Start) -> None:
     """The proxy's address stands for many: it does not count as one peer."""
-    service = start(config=RelayConfig(listen=(f"haproxy:{LOOPBACK}",), max_unconnected_per_address=1))
+    service = start(
+        config=RelayConfig(
+            listen=(f"haproxy:{LOOPBACK}",), admission_limits=AdmissionLimits(max_unconnected_per_address=1)
+        )
+    )
     seen = EventList()
     service.events.add_sink(seen)
     peers: set[str] = set()

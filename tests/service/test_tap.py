@@ -42,7 +42,7 @@ def clients() -> Iterator[Callable[[int], BlockingClient]]:
 def test_help_from_any_folder(command: list[str], tmp_path: Path) -> None:
     done = run([*command, "rtmprelay", "--help"], tmp_path)
     assert done.returncode == 0
-    for option in ("--listen", "--chunk-size", "--log-level", "--log-format", "tcp:1935"):
+    for option in ("--listen", "--chunk-size", "--merge-window", "--log-level", "--log-format", "tcp:1935"):
         assert option in done.stdout
     assert list(tmp_path.iterdir()) == []
 
@@ -68,6 +68,10 @@ def test_version(tmp_path: Path) -> None:
         (["--listen", "ssl:0:privateKey=/no/key.pem:certKey=/no/cert.pem"], "directory: '/no/"),
         (["--chunk-size", "12"], "--chunk-size: '12'"),
         (["--chunk-size", "many"], "--chunk-size: 'many'"),
+        (["--merge-window", "40"], "--merge-window: '40' is not a time from 0 to 1000ms"),
+        (["--merge-window", "2s"], "--merge-window: '2s' is not a time from 0 to 1000ms"),
+        (["--merge-window", "1001ms"], "write 0, or a number and ms, such as 40ms"),
+        (["--merge-window", ""], "--merge-window: ''"),
         (["--log-level", "loud"], "--log-level: 'loud' is not one of debug, info, warn, error"),
         (["--log-format", "xml"], "--log-format: 'xml' is not one of text, json"),
         (["--frobnicate"], "frobnicate"),
@@ -84,6 +88,21 @@ def test_a_bad_option_is_told_in_one_line(options: list[str], named: str, tmp_pa
     assert line.startswith("rtmprelay: ")
     assert named in line
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "seconds"),
+    [
+        ([], 0.04),
+        (["--merge-window", "40ms"], 0.04),
+        (["--merge-window", "0"], 0.0),
+        (["--merge-window=120ms"], 0.12),
+    ],
+)
+def test_how_long_frames_may_wait(options: list[str], seconds: float) -> None:
+    parsed = tap.Options()
+    parsed.parseOptions(options)
+    assert parsed["config"].merge_window == seconds
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])

@@ -60,10 +60,15 @@ class ListingEncoder:
 class FakePublisher:
     def __init__(self, connection_id: str = "c000001") -> None:
         self.connection_id = connection_id
+        self.address = "192.0.2.1:50000"
         self.superseded = 0
+        self.ended: list[str] = []
 
     def publish_superseded(self) -> None:
         self.superseded += 1
+
+    def publish_ended(self, reason: str) -> None:
+        self.ended.append(reason)
 
 
 @implementer(IFrameSubscriber)

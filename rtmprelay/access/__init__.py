@@ -1,0 +1,1 @@
+"""Who may publish and who may play."""

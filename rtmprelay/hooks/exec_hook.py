@@ -1,0 +1,233 @@
+"""`exec`: a program is run for each event. What happened is in its environment."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import attrs
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from typing_extensions import override
+from zope.interface import implementer
+
+from rtmprelay.errors import ConfigError
+from rtmprelay.events import Event
+from rtmprelay.hooks.environment import environment
+from rtmprelay.hooks.event_choice import chosen_events
+from rtmprelay.hooks.event_queue import EventQueue, QueuedEvent
+from rtmprelay.hooks.program import Program
+from rtmprelay.interfaces import IEventSink
+from rtmprelay.plugin_options import split_options
+
+#: Seconds that a program may take, programs at the same time, and events that wait, unless options say otherwise.
+DEFAULT_TIMEOUT = 30.0
+DEFAULT_AT_ONCE = 4
+DEFAULT_QUEUE = 1000
+
+#: Seconds between asking a program to end and killing it.
+GRACE = 1.0
+
+#: Seconds that a stopping relay gives the programs for what is left.
+STOP_TIMEOUT = 1.5
+
+#: Seconds between two lines about programs that failed.
+_QUIET = 10.0
+
+
+class Runnable(Protocol):
+    """A program that can be run once, in a thread."""
+
+    def run(self) -> str | None:
+        """To the end; what went wrong, if something did."""
+
+    def end(self) -> None:
+        """Ask it to end."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+
+#: Runs something in a thread.
+InThread = Callable[[Callable[[], "str | None"]], "Deferred[str | None]"]
+
+
+@attrs.frozen
+class ExecSettings:
+    """What is run, for what, and how much of it."""
+
+    events: frozenset[str]
+    program: str
+    timeout: float = DEFAULT_TIMEOUT
+    at_once: int = DEFAULT_AT_ONCE
+    queue: int = DEFAULT_QUEUE
+
+
+@implementer(IEventSink)
+class ExecHook(Service):
+    """Runs a program for events, a few at the same time. Those that find no room are lost, and counted."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        settings: ExecSettings,
+        clock: IReactorTime,
+        in_thread: InThread,
+        make: Callable[[str, Mapping[str, str]], Runnable] = Program,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._in_thread = in_thread
+        self._make = make
+        self._queue = EventQueue(settings.queue, clock, settings.program)
+        self._programs: set[Runnable] = set()
+        self._waiting_for_end: Deferred[None] | None = None
+        self._told_at: float | None = None
+        self._untold = 0
+
+    def event_happened(self, time: float, event: Event) -> None:
+        """Put it in line."""
+        if event.name in self._settings.events:
+            self._queue.put(time, event)
+            if self.running:
+                self._start_next()
+
+    @override
+    def startService(self) -> None:
+        super().startService()
+        self._start_next()
+
+    # -- programs --------------------------------------------------------------------------------------------
+
+    def _start_next(self) -> None:
+        while len(self._queue) and len(self._programs) < self._settings.at_once:
+            self._start(self._queue.take())
+        if not self._programs and self._waiting_for_end is not None:
+            waiting, self._waiting_for_end = self._waiting_for_end, None
+            waiting.callback(None)
+
+    def _start(self, queued: QueuedEvent) -> None:
+        program = self._make(self._settings.program, environment(queued.time, queued.event))
+        self._programs.add(program)
+        timeout = self._settings.timeout
+        timers = [
+            self._clock.callLater(timeout, program.end),
+            self._clock.callLater(timeout + GRACE, program.kill),
+        ]
+
+        def ended(problem: str | None) -> None:
+            for timer in timers:
+                if timer.active():
+                    timer.cancel()
+            self._programs.discard(program)
+            if problem is not None:
+                self._tell(queued.event.name, problem)
+            self._start_next()
+
+        self._in_thread(program.run).addErrback(lambda failure: failure.getErrorMessage()).addCallback(ended)
+
+    def _tell(self, event: str, problem: str) -> None:
+        """Say that it did not work; not for each event anew."""
+        now = self._clock.seconds()
+        if self._told_at is not None and now - self._told_at < _QUIET:
+            self._untold += 1
+            return
+        self._told_at = now
+        others, self._untold = self._untold, 0
+        self._log.warn(
+            "{program} for {event} failed: {problem} ({others} others before it did, too)",
+            program=self._settings.program,
+            event=event,
+            problem=problem,
+            others=others,
+        )
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    @override
+    def stopService(self) -> Deferred[None]:
+        """Run what is left, but not for long; then no program of ours runs any more."""
+        super().stopService()
+        if not self._programs and not len(self._queue):
+            return succeed(None)
+        ended = self._waiting_for_end = Deferred()
+        timers = [
+            self._clock.callLater(STOP_TIMEOUT, self._end_all),
+            self._clock.callLater(STOP_TIMEOUT + GRACE / 2, self._kill_all),
+            # Even a killed program may hang on a disk.
+            self._clock.callLater(STOP_TIMEOUT + GRACE, self._programs.clear),
+            self._clock.callLater(STOP_TIMEOUT + GRACE, self._start_next),
+        ]
+
+        def stopped(_: None) -> None:
+            for timer in timers:
+                if timer.active():
+                    timer.cancel()
+
+        return ended.addCallback(stopped)
+
+    def _end_all(self) -> None:
+        self._queue.clear("the relay stops")
+        for program in list(self._programs):
+            program.end()
+
+    def _kill_all(self) -> None:
+        for program in list(self._programs):
+            program.kill()
+
+
+def _in_daemon_thread(reactor: Any) -> InThread:
+    """A thread for each program: one that never ends keeps neither others waiting nor the process from ending."""
+
+    def run(function: Callable[[], str | None]) -> Deferred[str | None]:
+        done: Deferred[str | None] = Deferred()
+
+        def work() -> None:
+            try:
+                problem = function()
+            except Exception as error:
+                problem = type(error).__name__
+            reactor.callFromThread(done.callback, problem)
+
+        threading.Thread(target=work, name="rtmprelay-exec", daemon=True).start()
+        return done
+
+    return run
+
+
+def make_exec_hook(argument: str, reactor: Any) -> ExecHook:
+    """The sink for `EVENT[,EVENT...]=PROGRAM[#timeout=30&at-once=4&queue=1000]`."""
+    text, options = split_options(argument, {"timeout", "at-once", "queue"})
+    events, equals, program = text.partition("=")
+    if not equals or not events or not program:
+        raise ConfigError("EVENT=PROGRAM is expected, such as publish_started=/usr/local/bin/on-publish")
+    settings = ExecSettings(
+        events=chosen_events([part for part in events.split(",") if part]),
+        program=_program(program),
+        timeout=options.number("timeout", DEFAULT_TIMEOUT, 0.1, 86_400),
+        at_once=options.count("at-once", DEFAULT_AT_ONCE, 1, 64),
+        queue=options.count("queue", DEFAULT_QUEUE, 1, 100_000),
+    )
+    return ExecHook(settings, reactor, _in_daemon_thread(reactor))
+
+
+def _program(text: str) -> str:
+    """The program as a whole path."""
+    if "/" not in text:
+        found = shutil.which(text)
+        if found is None:
+            raise ConfigError(f"there is no program {text!r} in PATH")
+        return found
+    path = Path(text).absolute()
+    if not path.is_file():
+        raise ConfigError(f"there is no program {str(path)!r}")
+    if not os.access(path, os.X_OK):
+        raise ConfigError(f"{str(path)!r} may not be executed: chmod +x would help")
+    return str(path)

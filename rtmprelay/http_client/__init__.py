@@ -1,0 +1,1 @@
+"""Telling or asking another server something over HTTP, within bounds."""

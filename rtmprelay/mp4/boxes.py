@@ -1,0 +1,25 @@
+"""Boxes: the one building block of MP4 (ISO/IEC 14496-12, section 4.2)."""
+
+from __future__ import annotations
+
+import struct
+
+_BOX_HEADER = struct.Struct(">I4s")
+
+#: What every box has before its content: its size and its type.
+BOX_HEADER_SIZE = _BOX_HEADER.size
+
+
+def box_header(kind: bytes, content_size: int) -> bytes:
+    """What stands before so many bytes of content."""
+    return _BOX_HEADER.pack(BOX_HEADER_SIZE + content_size, kind)
+
+
+def box(kind: bytes, *content: bytes) -> bytes:
+    """A box with this content."""
+    return box_header(kind, sum(map(len, content))) + b"".join(content)
+
+
+def full_box(kind: bytes, version: int, flags: int, *content: bytes) -> bytes:
+    """A box that has a version and flags."""
+    return box(kind, (version << 24 | flags).to_bytes(4), *content)

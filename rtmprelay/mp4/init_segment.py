@@ -1,0 +1,140 @@
+"""The beginning of a fragmented MP4: what kind of file it is, and which tracks it has (ISO/IEC 14496-12, 14496-14, -15)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from rtmprelay.mp4.boxes import box, full_box
+from rtmprelay.mp4.tracks import AnyTrack, AudioTrack, VideoTrack
+
+_MOVIE_TIMESCALE = 1000
+_NEXT_TRACK_ID = 3
+
+#: No rotation, no scaling.
+_MATRIX = struct.pack(">9I", 0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000)
+
+#: "und": three letters of five bits.
+_UNDETERMINED_LANGUAGE = 0x55C4
+
+#: Of a sample that needs no other: all sound, and the pictures at which decoding can start.
+SYNC_SAMPLE = 0x02000000
+
+# Descriptors of ISO/IEC 14496-1.
+_ES_DESCRIPTOR = 3
+_DECODER_CONFIG = 4
+_DECODER_SPECIFIC_INFO = 5
+_SYNC_LAYER_CONFIG = 6
+_AUDIO_STREAM = 0x15
+_AAC_OBJECT = 0x40
+_MP3_OBJECT = 0x6B
+#: MP3 with the low rates of MPEG-2.
+_MP3_LOW_RATE_OBJECT = 0x69
+
+
+def init_segment(tracks: Sequence[AnyTrack]) -> bytes:
+    """`ftyp` and `moov` of a stream without an end, whose media follows in fragments."""
+    brands = (b"iso6", b"isom", b"mp41")
+    movie_header = struct.pack(
+        ">IIIIIH10x36s24xI", 0, 0, _MOVIE_TIMESCALE, 0, 0x10000, 0x100, _MATRIX, _NEXT_TRACK_ID
+    )
+    return box(b"ftyp", brands[0], bytes(4), *brands) + box(
+        b"moov",
+        full_box(b"mvhd", 0, 0, movie_header),
+        *map(_track_box, tracks),
+        box(b"mvex", *map(_track_extends, tracks)),
+    )
+
+
+def _track_extends(track: AnyTrack) -> bytes:
+    defaults = struct.pack(">IIIII", track.track_id, 1, 0, 0, SYNC_SAMPLE)
+    return full_box(b"trex", 0, 0, defaults)
+
+
+def _track_box(track: AnyTrack) -> bytes:
+    is_video = isinstance(track, VideoTrack)
+    size = (track.width << 16, track.height << 16) if isinstance(track, VideoTrack) else (0, 0)
+    volume = 0 if is_video else 0x100
+    # Flags: enabled, and part of what is shown.
+    header = full_box(
+        b"tkhd",
+        0,
+        3,
+        struct.pack(">IIIII8xhhHxx36sII", 0, 0, track.track_id, 0, 0, 0, 0, volume, _MATRIX, *size),
+    )
+    media_header = struct.pack(">IIIIHH", 0, 0, track.timescale, 0, _UNDETERMINED_LANGUAGE, 0)
+    handler, name = (b"vide", b"Video\0") if is_video else (b"soun", b"Sound\0")
+    kind_header = full_box(b"vmhd", 0, 1, bytes(8)) if is_video else full_box(b"smhd", 0, 0, bytes(4))
+    return box(
+        b"trak",
+        header,
+        box(
+            b"mdia",
+            full_box(b"mdhd", 0, 0, media_header),
+            full_box(b"hdlr", 0, 0, bytes(4), handler, bytes(12), name),
+            box(b"minf", kind_header, _data_information(), _sample_table(track)),
+        ),
+    )
+
+
+def _data_information() -> bytes:
+    """The media is in this very file."""
+    return box(b"dinf", full_box(b"dref", 0, 0, (1).to_bytes(4), full_box(b"url ", 0, 1)))
+
+
+def _sample_table(track: AnyTrack) -> bytes:
+    """Only what the samples are: the samples themselves are in the fragments."""
+    none = bytes(4)
+    entry = _video_entry(track) if isinstance(track, VideoTrack) else _audio_entry(track)
+    return box(
+        b"stbl",
+        full_box(b"stsd", 0, 0, (1).to_bytes(4), entry),
+        full_box(b"stts", 0, 0, none),
+        full_box(b"stsc", 0, 0, none),
+        full_box(b"stsz", 0, 0, none, none),
+        full_box(b"stco", 0, 0, none),
+    )
+
+
+#: How the box is called that holds a codec's configuration.
+_CONFIGURATION_BOXES = {b"avc1": b"avcC", b"hvc1": b"hvcC", b"av01": b"av1C"}
+
+
+def _video_entry(track: VideoTrack) -> bytes:
+    # 72 pixels an inch, one frame in a sample, no name of a compressor, 24 bits of colour, no colour table.
+    fixed = struct.pack(">6xH16xHHII4xH32xHh", 1, track.width, track.height, 0x480000, 0x480000, 1, 0x18, -1)
+    return box(track.codec, fixed, box(_CONFIGURATION_BOXES[track.codec], track.configuration))
+
+
+def _audio_entry(track: AudioTrack) -> bytes:
+    # The field for the rate ends at 65535 Hz; decoders read the real one from the configuration.
+    rate = track.timescale if track.timescale <= 0xFFFF else 0
+    fixed = struct.pack(">6xH8xHH4xI", 1, track.channels, 16, rate << 16)
+    if track.codec == b"Opus":
+        return box(b"Opus", fixed, box(b"dOps", _opus_specific(track.configuration)))
+    return box(b"mp4a", fixed, full_box(b"esds", 0, 0, _es_descriptor(track)))
+
+
+def _opus_specific(head: bytes) -> bytes:
+    """OpusHead (RFC 7845) as MP4 has it: version 0, the largest byte first, the table of channels behind."""
+    channels, skip, rate, gain, mapping = struct.unpack_from("<BHIhB", head, 9)
+    specific = struct.pack(">BBHIhB", 0, channels, skip, rate, gain, mapping)
+    return specific + (head[19 : 21 + channels] if mapping else b"")
+
+
+def _es_descriptor(track: AudioTrack) -> bytes:
+    if track.codec == b"mp4a":
+        kind, specific = _AAC_OBJECT, _descriptor(_DECODER_SPECIFIC_INFO, track.configuration)
+    else:
+        kind, specific = _MP3_OBJECT if track.timescale > 24000 else _MP3_LOW_RATE_OBJECT, b""
+    # The size of the decoder's buffer and the bitrates are not known: zero.
+    decoder = _descriptor(_DECODER_CONFIG, bytes([kind, _AUDIO_STREAM]) + bytes(11) + specific)
+    sync_layer = _descriptor(_SYNC_LAYER_CONFIG, b"\x02")
+    return _descriptor(_ES_DESCRIPTOR, track.track_id.to_bytes(2) + b"\0" + decoder + sync_layer)
+
+
+def _descriptor(tag: int, content: bytes) -> bytes:
+    """A descriptor; its size has four groups of seven bits."""
+    size = len(content)
+    groups = bytes((size >> shift & 0x7F) | (0x80 if shift else 0) for shift in (21, 14, 7, 0))
+    return bytes([tag]) + groups + content

@@ -1,0 +1,1 @@
+"""The relay over HTTP: status, metrics, events, control, live media, and a page for people."""

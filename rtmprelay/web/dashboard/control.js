@@ -1,0 +1,126 @@
+// Changes: the token, and requests that carry it.
+import { sentence } from "./format.js";
+
+const PLACE = "rtmprelay.token";
+
+/** How long the server may take. */
+const PATIENCE_MS = 10_000;
+
+/** A change that did not happen; the message is for people. */
+export class ChangeError extends Error {}
+
+function stored() {
+  try {
+    return sessionStorage.getItem(PLACE);
+  } catch {
+    return null;
+  }
+}
+
+function store(token) {
+  try {
+    if (token === null) sessionStorage.removeItem(PLACE);
+    else sessionStorage.setItem(PLACE, token);
+  } catch {
+    // Then it is known until the page is closed.
+  }
+}
+
+async function send(method, path, token, body) {
+  const headers = { Accept: "application/json", Authorization: `Bearer ${token}` };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let answer;
+  try {
+    answer = await fetch(path, {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      cache: "no-store",
+      signal: AbortSignal.timeout(PATIENCE_MS),
+    });
+  } catch (error) {
+    throw new ChangeError(
+      error.name === "TimeoutError"
+        ? "The relay did not answer within 10 seconds. Look at the list before you try again."
+        : "The relay was not reached. Is it running, and is this computer online?",
+    );
+  }
+  const value = await answer.json().catch(() => null);
+  if (!answer.ok) {
+    const words = value?.error?.message ?? `The relay answered ${answer.status} ${answer.statusText}.`;
+    throw Object.assign(new ChangeError(sentence(words)), { status: answer.status });
+  }
+  return value;
+}
+
+const part = encodeURIComponent;
+
+/** What may be changed, once a token was given. `onChange` is told whenever that begins or ends. */
+export class Control {
+  constructor(onChange) {
+    this.token = stored();
+    this.onChange = onChange;
+  }
+
+  get unlocked() {
+    return this.token !== null;
+  }
+
+  /** Takes a token, if the server does. */
+  async unlock(token) {
+    // A header can hold no more than this; the server would never see the token.
+    if (!/^[\x21-\x7e]+$/.test(token)) throw new ChangeError("A token has only letters, digits and signs, no spaces.");
+    const answer = await send("GET", "control", token);
+    if (!answer?.changes_allowed) throw new ChangeError("The relay was started without a token: it allows no changes.");
+    if (!answer.authorized) throw new ChangeError("This is not the relay's token.");
+    this.token = token;
+    store(token);
+    this.onChange();
+  }
+
+  lock() {
+    this.token = null;
+    store(null);
+    this.onChange();
+  }
+
+  /** Forgets a token from before that is not good any more. */
+  async checkAgain() {
+    if (!this.unlocked) return;
+    try {
+      const answer = await send("GET", "control", this.token);
+      if (!answer?.authorized) this.lock();
+    } catch (error) {
+      if (error.status === 401 || error.status === 403) this.lock();
+    }
+  }
+
+  async #change(method, path, body) {
+    try {
+      return await send(method, path, this.token, body);
+    } catch (error) {
+      if (error.status === 401) this.lock();
+      throw error;
+    }
+  }
+
+  addDestination(settings) {
+    return this.#change("POST", "destinations", settings);
+  }
+
+  removeDestination(name, lasting) {
+    return this.#change("DELETE", `destinations/${part(name)}${lasting ? "?lasting=true" : ""}`);
+  }
+
+  setEnabled(name, enabled) {
+    return this.#change("PATCH", `destinations/${part(name)}`, { enabled });
+  }
+
+  reconnect(name) {
+    return this.#change("POST", `destinations/${part(name)}/reconnect`);
+  }
+
+  kick(key) {
+    return this.#change("DELETE", `streams/${key.split("/").map(part).join("/")}/publisher`);
+  }
+}

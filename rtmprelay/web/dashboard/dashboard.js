@@ -1,0 +1,218 @@
+// The page: joins the feed of the server with what is shown.
+import { Control } from "./control.js";
+import { DestinationCard, isProblem, stateOf } from "./destination_card.js";
+import { Dialogs } from "./dialogs.js";
+import { CardList, copyButton, setData, setHidden, setIcon, setText } from "./dom.js";
+import { EventList } from "./event_list.js";
+import { Feed } from "./feed.js";
+import * as format from "./format.js";
+import { drawVisiblePlots, forgetColours } from "./plot.js";
+import { Series } from "./series.js";
+import { Streams } from "./streams.js";
+import { ViewBar } from "./view_bar.js";
+
+const byId = (id) => document.getElementById(id);
+const seconds = () => Date.now() / 1000;
+
+/** The rates of all streams, or of all destinations. */
+class Histories {
+  #all = new Map();
+  interval = 1;
+
+  of(key) {
+    if (!this.#all.has(key)) this.#all.set(key, new Series(this.interval));
+    return this.#all.get(key);
+  }
+
+  load(lists, interval) {
+    this.interval = interval;
+    for (const [key, values] of Object.entries(lists ?? {})) this.of(key).load(values, seconds(), interval);
+  }
+
+  /** One sample of each; `keys` are those that are still shown. */
+  push(rates, keys) {
+    const now = seconds();
+    for (const [key, rate] of rates) this.of(key).push(now, rate);
+    for (const key of this.#all.keys()) if (!rates.has(key) && !keys.has(key)) this.#all.delete(key);
+  }
+}
+
+class Page {
+  constructor() {
+    this.hello = null;
+    this.destinationData = new Map();
+    this.control = new Control(() => this.#controlsChanged());
+    this.dialogs = new Dialogs(this.control);
+    this.streamRates = new Histories();
+    this.destinationRates = new Histories();
+    this.streams = new Streams(byId("stream-cards"), this.streamRates, this);
+    this.destinations = new CardList(
+      byId("destination-cards"),
+      (name) => new DestinationCard(name, this.destinationRates.of(name), this),
+    );
+    this.events = new EventList(byId("events"));
+    this.viewBar = new ViewBar(this.streams, this.destinations);
+    this.feed = new Feed("events", {
+      hello: (data) => this.#greeted(data),
+      status: (data) => this.#updated(data),
+      event: (data) => this.#happened(data),
+      changed: (state) => this.#connectionChanged(state),
+    });
+    this.#listen();
+    this.#controlsChanged();
+    this.feed.start();
+    setInterval(() => this.#tick(), 1000);
+  }
+
+  #listen() {
+    byId("unlock").addEventListener("click", () => {
+      if (this.control.unlocked) this.control.lock();
+      else this.dialogs.askForToken(this.hello?.changes_allowed ?? true);
+    });
+    byId("add-destination").addEventListener("click", () => this.dialogs.add());
+    byId("retry").addEventListener("click", () => this.feed.retryNow());
+    document.addEventListener("themechange", forgetColours);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", forgetColours);
+    for (const button of document.querySelectorAll("[data-copy]")) {
+      copyButton(button, () => byId(button.dataset.copy).textContent);
+    }
+  }
+
+  // -- what cards ask for -----------------------------------------------------------------------------------
+
+  confirm(question) {
+    this.dialogs.confirm(question);
+  }
+
+  /** How a destination is, by its name. */
+  stateOf(name) {
+    return stateOf(this.destinationData.get(name));
+  }
+
+  /** Where people publish to and play from, as seen from this browser. */
+  rtmpUrl(app, name) {
+    return `${this.#rtmpServer()}/${app ? `${app}/` : ""}${name}`;
+  }
+
+  #rtmpServer() {
+    const listener = this.hello?.rtmp?.[0];
+    const [scheme, port] = listener ? [listener.scheme, listener.port] : ["rtmp", 1935];
+    const usual = scheme === "rtmps" ? 443 : 1935;
+    return `${scheme}://${location.hostname}${port === usual ? "" : `:${port}`}`;
+  }
+
+  // -- what the server tells --------------------------------------------------------------------------------
+
+  #greeted(hello) {
+    // After an upgrade the page is that of the old version. Who is typing is not disturbed.
+    if (this.hello && this.hello.version !== hello.version && !document.querySelector("dialog[open]")) location.reload();
+    this.hello = hello;
+    setText(byId("version"), hello.version);
+    this.streamRates.load(hello.history?.streams, hello.history?.interval ?? 1);
+    this.destinationRates.load(hello.history?.destinations, hello.history?.interval ?? 1);
+    this.events.load(hello.events ?? []);
+    setText(byId("publish-server"), `${this.#rtmpServer()}/live`);
+    setText(
+      byId("publish-command"),
+      `ffmpeg -re -i film.mp4 -c copy -f flv ${this.#rtmpServer()}/live/test`,
+    );
+    this.control.checkAgain();
+    if (!hello.changes_allowed && this.control.unlocked) this.control.lock();
+  }
+
+  #updated(status) {
+    const streams = new Map(Object.entries(status.streams));
+    const destinations = new Map(Object.entries(status.destinations));
+    this.destinationData = destinations;
+    this.streams.update(streams);
+    this.destinations.update(destinations);
+    const rate = (entry) => entry.bitrate_kbps;
+    this.streamRates.push(mapValues(streams, rate), this.streams.cards);
+    this.destinationRates.push(mapValues(destinations, rate), this.destinations.cards);
+    this.#showTotals(status.health, [...streams.values()], [...destinations.values()]);
+    this.viewBar.update();
+    drawVisiblePlots();
+    this.drawnAt = Date.now();
+    setData(document.body, "loaded", "yes");
+  }
+
+  #happened(event) {
+    this.events.add(event);
+    if (event.event === "publish_stopped") this.streams.stopped(event);
+  }
+
+  #showTotals(health, streams, destinations) {
+    const live = streams.filter((stream) => stream.live);
+    const failing = destinations.filter(isProblem).length;
+    const enabled = destinations.filter((destination) => destination.enabled).length;
+    const sum = (list) => list.reduce((total, entry) => total + (entry.bitrate_kbps ?? 0), 0);
+    const dropped = health.total_messages_dropped + streams.reduce((all, each) => all + each.messages_dropped, 0);
+    setText(byId("total-streams"), format.count(live.length));
+    setText(byId("total-players"), format.count(health.players));
+    this.#showRate("total-in", sum(live));
+    this.#showRate("total-out", sum(destinations));
+    setText(byId("total-connected"), format.count(health.connected_destinations));
+    setText(byId("total-destinations"), `of ${format.count(enabled)} connected`);
+    setHidden(byId("total-failing"), failing === 0);
+    setText(byId("total-failing"), `${format.count(failing)} failing`);
+    setText(byId("total-dropped"), format.count(dropped));
+    setText(byId("uptime"), format.duration(health.uptime));
+    setText(byId("stream-count"), format.count(live.length));
+    setText(byId("destination-count"), format.count(destinations.length));
+    setHidden(byId("no-streams"), this.streams.cards.size > 0);
+    setHidden(byId("no-destinations"), destinations.length > 0);
+    const title = failing ? `⚠ ${failing} failing` : live.length ? `${live.length} live` : "No stream";
+    if (document.title !== `${title} – rtmprelay`) document.title = `${title} – rtmprelay`;
+  }
+
+  #showRate(id, kbps) {
+    const [number, unit] = format.bitrateParts(kbps);
+    setText(byId(id), number);
+    setText(byId(`${id}-unit`), unit);
+  }
+
+  // -- the page itself --------------------------------------------------------------------------------------
+
+  #connectionChanged(state) {
+    const words = { connecting: "Connecting…", live: "Live", lost: "Reconnecting…" };
+    setData(document.body, "connection", state.name);
+    setIcon(byId("connection-icon"), { connecting: "connecting", live: "connected", lost: "error" }[state.name]);
+    setText(byId("connection-word"), words[state.name]);
+    setHidden(byId("banner"), state.name !== "lost");
+    if (state.name === "lost") {
+      const since = format.clock(state.since);
+      setText(byId("banner-words"), `No connection to the relay since ${since}. What you see is from then.`);
+      const advice = "Is rtmprelay running, and is this computer's network up?";
+      setText(byId("banner-reason"), state.reason ? format.sentence(state.reason) : advice);
+    }
+    this.#showCountdown(state);
+  }
+
+  #showCountdown(state) {
+    const left = state.retryAt === null ? 0 : (state.retryAt - Date.now()) / 1000;
+    setText(byId("banner-countdown"), left > 0 ? `Trying again in ${format.span(left)}.` : "Trying now…");
+  }
+
+  /** Once a second, also when the server says nothing: time goes on in plots and countdowns. */
+  #tick() {
+    if (this.feed.state.name === "lost") this.#showCountdown(this.feed.state);
+    if (document.hidden || Date.now() - (this.drawnAt ?? 0) < 1400) return;
+    for (const card of this.destinations.cards.values()) card.tick(Date.now());
+    drawVisiblePlots();
+  }
+
+  #controlsChanged() {
+    const { unlocked } = this.control;
+    setText(byId("unlock").querySelector("span"), unlocked ? "Lock changes" : "Unlock changes");
+    setIcon(byId("unlock").querySelector("svg"), unlocked ? "unlocked" : "locked");
+    setHidden(byId("add-destination"), !unlocked);
+    setData(document.body, "changes", unlocked ? "unlocked" : "locked");
+    for (const card of [...this.streams.cards.values(), ...this.destinations.cards.values()]) card.updateControls();
+  }
+}
+
+function mapValues(map, value) {
+  return new Map([...map].map(([key, entry]) => [key, value(entry)]));
+}
+
+new Page();

@@ -1,0 +1,61 @@
+// All streams, and for a while those that have ended: an operator wants to see what is missing.
+import { CardList } from "./dom.js";
+import { sentence } from "./format.js";
+import { StreamCard } from "./stream_card.js";
+
+/** How long a stream that has ended is still shown. */
+const REMEMBER_MS = 10 * 60 * 1000;
+const MOST_REMEMBERED = 20;
+
+export class Streams {
+  constructor(container, histories, page) {
+    this.ended = new Map();
+    this.last = new Map();
+    this.reasons = new Map();
+    this.list = new CardList(container, (key) => {
+      const card = new StreamCard(key, histories.of(key), page);
+      card.parts.dismiss.addEventListener("click", () => {
+        this.ended.delete(key);
+        this.#show();
+      });
+      return card;
+    });
+  }
+
+  get cards() {
+    return this.list.cards;
+  }
+
+  get hasEnded() {
+    return this.ended.size > 0;
+  }
+
+  /** How a publisher left, told before the stream is gone. */
+  stopped(event) {
+    this.reasons.set(event.stream, { at: Date.now(), words: sentence(event.reason) });
+  }
+
+  /** @param streams what the server has now: a map from key to stream */
+  update(streams) {
+    const now = Date.now();
+    for (const [key, stream] of this.last) {
+      if (!streams.has(key) && stream.live) {
+        const known = this.reasons.get(key);
+        this.ended.set(key, { stream, ended: known ?? { at: now, words: "" } });
+      }
+    }
+    for (const [key, { ended }] of this.ended) {
+      if (streams.has(key) || now - ended.at > REMEMBER_MS) this.ended.delete(key);
+    }
+    while (this.ended.size > MOST_REMEMBERED) this.ended.delete(this.ended.keys().next().value);
+    for (const [key, { at }] of this.reasons) if (now - at > 5000) this.reasons.delete(key);
+    this.last = streams;
+    this.#show();
+  }
+
+  #show() {
+    const shown = new Map(this.ended);
+    for (const [key, stream] of this.last) shown.set(key, { stream, ended: null });
+    this.list.update(shown);
+  }
+}

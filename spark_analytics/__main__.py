@@ -1,0 +1,78 @@
+"""`python -m spark_analytics COMMAND ...`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from rtmprelay.errors import RtmpRelayError
+
+#: Each command with what it does; the module of the same name in `spark_analytics.commands` does it.
+COMMANDS = {
+    "index": "read new and changed recordings into a catalogue",
+    "find": "say which file and byte shows a stream at a moment, and cut it out",
+    "incidents": "list gaps, freezes, damage and the like",
+    "streams": "list the streams with what was recorded of them",
+    "viewers": "say who watched, how long, and how that went",
+    "destinations": "say how reliable each destination was",
+    "outages": "say what was lost while a destination was out, and where it is recorded",
+    "report": "write a page with plots: recordings, viewers, destinations",
+    "sql": "answer any question about the tables",
+    "package": "write a file with this program for spark-submit --py-files",
+}
+
+#: What the extra `spark` installs.
+_EXTRAS = ("numpy", "pandas", "py4j", "pyarrow", "pyspark")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Answers what it cannot use with one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say it, and end."""
+        self.exit(1, f"{self.prog}: {message} (see --help)\n")
+
+
+def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m spark_analytics", description="Index recordings with Spark, and ask about them."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, text in COMMANDS.items():
+        command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        if name in names:
+            importlib.import_module(f"spark_analytics.commands.{name}").add_arguments(command)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit status: 0 if it did what it was asked, 1 if not."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        options = _parser(arguments[:1]).parse_args(arguments)
+        module = importlib.import_module(f"spark_analytics.commands.{options.command}")
+        return int(module.run(options))
+    except BrokenPipeError:
+        # Whoever reads has seen enough; the interpreter must not complain when it closes the pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in _EXTRAS:
+            raise
+        sys.stderr.write(f"This needs {error.name}, which is not installed: pip install 'rtmprelay[spark]'\n")
+    except RtmpRelayError as error:
+        sys.stderr.write(f"{error}\n")
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        sys.stderr.write(f"{where}{error.strerror or error}\n")
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

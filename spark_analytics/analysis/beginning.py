@@ -1,0 +1,111 @@
+"""What every part of a file must know of its beginning."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+
+from rtmprelay.flv.container import TAG_HEADER_SIZE
+from rtmprelay.media import TIMESTAMP_MODULUS, MediaKind
+from spark_analytics.analysis.audio_frames import Sound, sound_of
+from spark_analytics.analysis.rules import BEFORE_START_MS
+from spark_analytics.scanning.classify import Classifier
+from spark_analytics.scanning.range_scanner import DamagedPart, RangeScanner, first_tag
+from spark_analytics.scanning.sources import ByteSource, Window
+from spark_analytics.scanning.tag_arrays import Integers, TagArrays
+
+#: How far is looked for the first frames. Every part does so, and must find the same.
+_MOST_TAGS = 4096
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+@attrs.frozen
+class Beginning:
+    """How a recording begins.
+
+    Attributes:
+        first_ms: The timestamp of the first coded frame.
+        sound: How the sound is sampled, as far as its first configuration and its first frame say.
+    """
+
+    first_ms: int = 0
+    sound: Sound = attrs.field(factory=Sound)
+
+    def times(self, timestamps: Integers) -> Integers:
+        """Milliseconds since the first frame, across the end of the circle of 32 bits."""
+        return (timestamps - self.first_ms + BEFORE_START_MS) % TIMESTAMP_MODULUS - BEFORE_START_MS
+
+
+class _Clipped:
+    """The first bytes of a file, as if there were no more."""
+
+    def __init__(self, source: ByteSource, size: int) -> None:
+        self._source = source
+        self.size = size
+
+    def window(self, begin: int, least: int) -> Window:
+        """As that of the whole file, cut off."""
+        window = self._source.window(begin, least)
+        if window.end <= self.size:
+            return window
+        return Window(window.buffer, window.array[: self.size - window.begin], window.begin)
+
+    def read(self, begin: int, size: int) -> bytes:
+        """As of the whole file, cut off."""
+        return self._source.read(begin, max(0, min(size, self.size - begin)))
+
+    def close(self) -> None:
+        """Nothing to let go."""
+
+
+def read_beginning(source: ByteSource, classifier: Classifier) -> Beginning:
+    """Look at the first tags of a file."""
+    clipped = _Clipped(source, min(source.size, _MOST_BYTES))
+    reader = _BeginningReader(clipped, classifier)
+    left = _MOST_TAGS
+    for found in RangeScanner(clipped, first_tag(clipped), clipped.size):
+        tags = found.tag if isinstance(found, DamagedPart) else found
+        if tags is not None:
+            reader.take(tags.first(left))
+            left -= min(left, len(tags))
+        if not left or reader.is_done:
+            break
+    return Beginning(reader.first_ms or 0, reader.sound)
+
+
+class _BeginningReader:
+    """Looks at tags until everything is known."""
+
+    def __init__(self, source: ByteSource, classifier: Classifier) -> None:
+        self._source = source
+        self._classifier = classifier
+        self._audio_is_known = False
+        self.first_ms: int | None = None
+        self.sound = Sound()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether more tags would tell nothing new."""
+        return self.first_ms is not None and self._audio_is_known
+
+    def take(self, tags: TagArrays) -> None:
+        """Look at the next ones."""
+        codes = self._classifier.classify(self._source, tags)
+        coded = np.flatnonzero(self._classifier.table.coded(codes))
+        if self.first_ms is None and len(coded):
+            self.first_ms = int(tags.timestamps[coded[0]])
+        for number in np.flatnonzero(tags.types == MediaKind.AUDIO).tolist():
+            if self._audio_is_known:
+                break
+            self._take_audio(tags, number, self._classifier.table.classes[codes[number]].info.coded)
+
+    def _take_audio(self, tags: TagArrays, number: int, is_coded: bool) -> None:
+        # Configurations and frame headers are in the first bytes.
+        size = min(int(tags.sizes[number]), 256)
+        sound = sound_of(self._source.read(int(tags.offsets[number]) + TAG_HEADER_SIZE, size))
+        if sound is not None:
+            known = self.sound
+            self.sound = Sound(
+                known.rate or sound.rate, known.channels or sound.channels, known.frame_ms or sound.frame_ms
+            )
+        self._audio_is_known = is_coded and size > 0

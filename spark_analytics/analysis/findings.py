@@ -1,0 +1,79 @@
+"""What is found in a recording, row by row, before it is known when the recording was made."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+
+from spark_analytics.analysis.codec_track import CodecChange
+from spark_analytics.analysis.seconds import SecondsBuilder
+from spark_analytics.analysis.steps import Still
+from spark_analytics.scanning.tag_arrays import Integers
+
+GAP = "gap"
+FREEZE = "freeze"
+SILENCE = "silence"
+JUMP = "timestamp_jump"
+DRIFT = "av_drift"
+CODEC_CHANGE = "codec_change"
+
+
+@attrs.frozen
+class Incident:
+    """One thing that is wrong.
+
+    Attributes:
+        time_ms: When it begins; None if that is when the part before ended.
+    """
+
+    kind: str
+    time_ms: int | None
+    byte_offset: int | None
+    length_ms: int | None = None
+    bytes: int | None = None
+    detail: str = ""
+
+
+#: The columns of keyframes, all of them whole numbers.
+KEYFRAME_COLUMNS = ("time_ms", "timestamp_ms", "byte_offset", "bytes", "gop_frames", "gop_bytes")
+
+#: A row for each keyframe, with these columns.
+KeyframeRows = Integers
+
+
+class Findings:
+    """Collects rows, in whatever order they come."""
+
+    def __init__(self) -> None:
+        self.seconds = SecondsBuilder()
+        self.keyframes: list[KeyframeRows] = []
+        self.incidents: list[Incident] = []
+
+    @property
+    def waiting(self) -> int:
+        """About how many rows there are."""
+        return self.seconds.waiting + sum(map(len, self.keyframes)) + len(self.incidents)
+
+    def add_stills(self, kind: str, still: Still, detail: str = "") -> None:
+        """Times in which nothing came, or jumps back."""
+        for begin, offset, length in zip(
+            still.begins.tolist(), still.offsets.tolist(), still.lengths.tolist(), strict=True
+        ):
+            self.incidents.append(Incident(kind, begin, offset, length, detail=detail))
+
+    def add_changes(self, kind: str, changes: list[CodecChange]) -> None:
+        """Changes of codecs."""
+        for change in changes:
+            self.incidents.append(
+                Incident(CODEC_CHANGE, change.time_ms, change.offset, detail=f"{kind}: {change.detail}")
+            )
+
+    def take_keyframes(self) -> KeyframeRows:
+        """All keyframes so far; they are forgotten then."""
+        rows, self.keyframes = self.keyframes, []
+        return np.concatenate(rows) if rows else np.empty((0, len(KEYFRAME_COLUMNS)), np.int64)
+
+    def take_incidents(self) -> list[Incident]:
+        """All incidents so far; they are forgotten then."""
+        rows, self.incidents = self.incidents, []
+        return rows

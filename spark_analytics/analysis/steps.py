@@ -1,0 +1,99 @@
+"""The steps from one frame to the next: what is usual, what is missing, and what went wrong."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+
+from spark_analytics.analysis.rules import JUMP_MS, STILL_MS
+from spark_analytics.scanning.tag_arrays import Integers
+
+_NONE = np.empty(0, np.int64)
+
+
+@attrs.frozen(eq=False)
+class Frames:
+    """Frames in the order of the file.
+
+    Attributes:
+        times: Milliseconds since the start of the file.
+        gaps: How many milliseconds of gaps there were up to each frame, since wherever the counting began.
+    """
+
+    times: Integers = _NONE
+    offsets: Integers = _NONE
+    gaps: Integers = _NONE
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def last(self) -> Frames:
+        """Only the last one, if there is one."""
+        return Frames(self.times[-1:].copy(), self.offsets[-1:].copy(), self.gaps[-1:].copy())
+
+    def first(self) -> Frames:
+        """Only the first one, if there is one."""
+        return Frames(self.times[:1].copy(), self.offsets[:1].copy(), self.gaps[:1].copy())
+
+    def then(self, following: Frames) -> Frames:
+        """These and those."""
+        return Frames(
+            np.concatenate([self.times, following.times]),
+            np.concatenate([self.offsets, following.offsets]),
+            np.concatenate([self.gaps, following.gaps]),
+        )
+
+    def shifted(self, gaps: int) -> Frames:
+        """The same, if there were more gaps before."""
+        return Frames(self.times, self.offsets, self.gaps + gaps)
+
+
+@attrs.frozen(eq=False)
+class Still:
+    """Times in which nothing came, and jumps back: when each begins, where it ends in the file, how long it is."""
+
+    begins: Integers = _NONE
+    offsets: Integers = _NONE
+    lengths: Integers = _NONE
+
+
+def gaps_between(frames: Frames) -> tuple[Still, Integers]:
+    """The gaps between frames of any kind, and for each frame but the first how much of a gap is before it."""
+    steps = np.diff(frames.times)
+    gaps = np.where(steps >= STILL_MS, steps, 0)
+    return _where(frames, gaps > 0, gaps), gaps
+
+
+def standstills(frames: Frames) -> Still:
+    """Where frames of one kind stay away for longer than all of them do."""
+    lengths = np.diff(frames.times) - np.diff(frames.gaps)
+    return _where(frames, lengths >= STILL_MS, lengths)
+
+
+def jumps_back(frames: Frames) -> Still:
+    """Where timestamps of one kind go back."""
+    steps = np.diff(frames.times)
+    return _where(frames, steps <= -JUMP_MS, -steps)
+
+
+def is_regular(steps: Integers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which steps are such as a running stream has, be it with frames missing."""
+    return (steps >= 0) & (steps < STILL_MS)
+
+
+def _where(frames: Frames, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]], lengths: Integers) -> Still:
+    number = np.flatnonzero(chosen)
+    return Still(frames.times[number], frames.offsets[number + 1], lengths[number])
+
+
+def usual_step(histogram: Integers) -> float | None:
+    """The step that most frames make: the mean of those near the median, because milliseconds are whole."""
+    total = int(histogram.sum())
+    if not total:
+        return None
+    median = int(np.searchsorted(np.cumsum(histogram), (total + 1) // 2))
+    if median == 0:
+        return None
+    near = np.arange(max(1, int(0.75 * median)), int(1.25 * median) + 2)
+    near = near[near < len(histogram)]
+    return float((near * histogram[near]).sum() / histogram[near].sum())

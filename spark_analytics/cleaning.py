@@ -1,0 +1,53 @@
+"""Deletes what no version of a catalogue needs any more."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+from spark_analytics import manifest as manifests
+from spark_analytics.schemas import TABLES
+
+#: Seconds for which a version stays readable after the next one was published: the longest question.
+GRACE = 3600.0
+
+
+def clean_up(root: Path, now: float | None = None) -> list[Path]:
+    """Delete versions that were superseded long ago, and folders that no version names; what was deleted.
+
+    Whoever calls this must be the only one that writes.
+    """
+    now = time.time() if now is None else now
+    known = {version: manifests.read_version(root, version) for version in manifests.versions(root)}
+    ordered = sorted(known)
+    deleted: list[Path] = []
+    for version, successor in pairwise(ordered):
+        if known[successor].created_at < now - GRACE:
+            path = manifests.path_of(root, version)
+            path.unlink(missing_ok=True)
+            deleted.append(path)
+            del known[version]
+    needed = {
+        (name, run) for kept in known.values() for name, state in kept.tables.items() for run in state.runs
+    }
+    for table in TABLES:
+        for folder in sorted((root / table).glob("run=*")):
+            if (table, folder.name.removeprefix("run=")) not in needed and _is_old(folder, now):
+                shutil.rmtree(folder, ignore_errors=True)
+                deleted.append(folder)
+    for leftover in (root / manifests.COMMITS).glob(".*"):
+        with suppress(OSError):
+            if leftover.stat().st_mtime < now - GRACE:
+                leftover.unlink()
+    return deleted
+
+
+def _is_old(folder: Path, now: float) -> bool:
+    """A folder that changed lately may belong to a run on a machine that does not see our lock."""
+    try:
+        return folder.stat().st_mtime < now - GRACE
+    except OSError:
+        return False

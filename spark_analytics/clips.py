@@ -1,0 +1,258 @@
+"""Cuts a part out of recordings, into a file that plays by itself."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+
+from rtmprelay.flv.container import TAG_HEADER_SIZE, tag_size
+from rtmprelay.flv.script import is_metadata
+from rtmprelay.flv.writer import FlvWriter, OsFile
+from rtmprelay.media import MediaFrame, MediaKind, milliseconds_between
+from spark_analytics.analysis.rules import SESSION_HOLE
+from spark_analytics.errors import CatalogueError
+from spark_analytics.questions import Moment
+from spark_analytics.scanning.classify import Classifier, Codes
+from spark_analytics.scanning.range_scanner import DamagedPart, RangeScanner, first_tag
+from spark_analytics.scanning.sources import ByteSource, open_source
+from spark_analytics.scanning.tag_arrays import TagArrays
+
+#: Frames are written together up to so many bytes.
+_WRITE_SIZE = 4 * 1024 * 1024
+
+#: Milliseconds between the last frame of a file and the first of the next, if its timestamps simply go on.
+_GOES_ON_MS = 2000
+
+Row = dict[str, Any]
+
+
+@attrs.frozen
+class Clip:
+    """What was cut out."""
+
+    path: str
+    duration_ms: int
+    frames: int
+    size: int
+    sources: tuple[str, ...]
+
+
+def cut_clip(moment: Moment, recordings: Sequence[Row], until: datetime, out: Path) -> Clip:
+    """Cut from a keyframe up to a moment, through as many recordings as follow each other closely.
+
+    Args:
+        moment: Where to begin.
+        recordings: All recordings of the stream, in order.
+        until: Where to end; the recordings may end before.
+
+    Raises:
+        CatalogueError: There is nothing to cut, or there is a file of that name.
+        OSError: A recording cannot be read, or the clip cannot be written.
+    """
+    taken = CatalogueError(f"{out} is there already: choose another name, or delete it.")
+    if out.exists():
+        raise taken
+    descriptor, temporary = tempfile.mkstemp(prefix=".clip-", suffix=".tmp", dir=out.parent)
+    writer = _ClipWriter(OsFile(descriptor), (until - moment.wall) // timedelta(milliseconds=1))
+    sources: list[str] = []
+    try:
+        for recording, offset in _parts(moment, recordings, until):
+            writer.take(
+                recording, offset, (recording["started_at"] - moment.wall) // timedelta(milliseconds=1)
+            )
+            sources.append(recording["path"])
+        duration_ms, frames, size = writer.finish()
+        if not frames:
+            raise CatalogueError(f"There is no frame to cut out of {moment.path}.")
+        os.link(temporary, out)
+    except FileExistsError:
+        raise taken from None
+    finally:
+        os.close(descriptor)
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+    return Clip(str(out), duration_ms, frames, size, tuple(sources))
+
+
+def _parts(moment: Moment, recordings: Sequence[Row], until: datetime) -> Iterator[tuple[Row, int | None]]:
+    """The recording of the moment, and those that follow it closely; with where to begin."""
+    current = moment.recording
+    yield current, moment.byte_offset
+    for recording in recordings:
+        if recording["started_at"] <= current["started_at"] or recording["vanished_at"] is not None:
+            continue
+        hole = recording["started_at"] - current["ended_at"]
+        if hole > timedelta(seconds=SESSION_HOLE) or recording["started_at"] >= until:
+            return
+        if recording["ended_at"] > current["ended_at"]:
+            yield recording, None
+            current = recording
+
+
+@attrs.frozen
+class _Tag:
+    """A tag, and what kind of header it is: the name of what it replaces, or None for media."""
+
+    frame: MediaFrame
+    header: str | None
+
+
+class _TagReader:
+    """Reads tags of a recording with their payloads."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+        self._classifier = Classifier()
+
+    def headers_before(self, end: int) -> dict[str, _Tag]:
+        """Metadata and decoder configurations that hold at a place."""
+        found: dict[str, _Tag] = {}
+        for tags, codes in self._blocks(first_tag(self._source), end):
+            table = self._classifier.table
+            wanted = table.where(
+                codes,
+                lambda one: (
+                    one.kind is MediaKind.DATA or one.info.sequence_header or one.info.startup_metadata
+                ),
+            )
+            for number in np.flatnonzero(wanted & (tags.offsets < end)).tolist():
+                tag = self._tag(tags, codes, number)
+                if tag is not None and tag.header is not None:
+                    found[tag.header] = tag
+        return found
+
+    def tags(self, begin: int) -> Iterator[_Tag]:
+        """All tags from a place on."""
+        for tags, codes in self._blocks(begin, self._source.size):
+            for number in range(len(tags)):
+                tag = self._tag(tags, codes, number)
+                if tag is not None:
+                    yield tag
+
+    def _blocks(self, begin: int, stop: int) -> Iterator[tuple[TagArrays, Codes]]:
+        for found in RangeScanner(self._source, begin, stop):
+            tags = found.tag if isinstance(found, DamagedPart) else found
+            if tags is not None:
+                yield tags, self._classifier.classify(self._source, tags)
+
+    def _tag(self, tags: TagArrays, codes: Codes, number: int) -> _Tag | None:
+        tag_class = self._classifier.table.classes[codes[number]]
+        kind, info = tag_class.kind, tag_class.info
+        if kind is None:
+            return None
+        payload = self._source.read(int(tags.offsets[number]) + TAG_HEADER_SIZE, int(tags.sizes[number]))
+        frame = MediaFrame(kind, int(tags.timestamps[number]), payload)
+        if kind is MediaKind.DATA:
+            return _Tag(frame, "metadata" if is_metadata(payload) else None)
+        if info.sequence_header:
+            return _Tag(frame, f"{kind.name} configuration")
+        return _Tag(frame, f"{kind.name} metadata" if info.startup_metadata else None)
+
+
+class _ClipWriter:
+    """Writes frames of one recording after the other, on one timeline that begins at 0."""
+
+    def __init__(self, raw: OsFile, limit_ms: int) -> None:
+        self._raw = raw
+        self._limit_ms = limit_ms
+        self._headers: dict[str, MediaFrame] = {}
+        self._writer: FlvWriter | None = None
+        self._waiting: list[MediaFrame] = []
+        self._waiting_bytes = 0
+        self._frames = 0
+        self._last_ms = 0
+        # The timestamp that is 0 in the clip, and the last one that was taken, both as the recordings have them.
+        self._zero: int | None = None
+        self._last_timestamp = 0
+
+    def take(self, recording: Row, offset: int | None, started_ms: int) -> None:
+        """Add what a recording has, from a keyframe on or from its start.
+
+        Args:
+            started_ms: When the recording began, on the timeline of the clip.
+        """
+        source = open_source(recording["path"], recording["size"])
+        try:
+            reader = _TagReader(source)
+            begin = first_tag(source)
+            if offset is not None:
+                for tag in reader.headers_before(offset).values():
+                    self._take_header(tag)
+                begin = offset
+            is_first = True
+            for tag in reader.tags(begin):
+                if tag.header is not None:
+                    self._take_header(tag)
+                    continue
+                if is_first and tag.frame.kind is not MediaKind.DATA:
+                    since = milliseconds_between(recording["first_timestamp_ms"] or 0, tag.frame.timestamp_ms)
+                    self._go_on_at(tag.frame.timestamp_ms, started_ms + since)
+                    is_first = False
+                if not self._take_frame(tag.frame):
+                    break
+        finally:
+            source.close()
+
+    def _go_on_at(self, timestamp_ms: int, expected_ms: int) -> None:
+        """Decide which timestamp of the next recording is 0."""
+        if self._zero is None:
+            self._zero = timestamp_ms
+        elif not 0 <= milliseconds_between(self._last_timestamp, timestamp_ms) <= _GOES_ON_MS:
+            # Another broadcast: the clock on the wall says where it belongs.
+            self._zero = timestamp_ms - max(expected_ms, self._last_ms + 1)
+
+    def _take_header(self, tag: _Tag) -> None:
+        name = tag.header
+        before = self._headers.get(name or "")
+        if name is None or (before is not None and before.payload == tag.frame.payload):
+            return
+        self._headers[name] = tag.frame
+        if self._writer is not None and name != "metadata":
+            self._append(attrs.evolve(tag.frame, timestamp_ms=self._last_ms))
+
+    def _take_frame(self, frame: MediaFrame) -> bool:
+        """Write a frame; False if it is behind the end."""
+        if self._zero is None:
+            return True
+        at = milliseconds_between(self._zero, frame.timestamp_ms)
+        if at >= self._limit_ms:
+            return frame.kind is MediaKind.DATA
+        if at < 0:
+            # Sound of before the first picture.
+            return True
+        self._append(attrs.evolve(frame, timestamp_ms=at))
+        if frame.kind is not MediaKind.DATA:
+            self._frames += 1
+            self._last_ms = max(self._last_ms, at)
+            self._last_timestamp = frame.timestamp_ms
+        return True
+
+    def _append(self, frame: MediaFrame) -> None:
+        if self._writer is None:
+            startup = [attrs.evolve(header, timestamp_ms=0) for header in self._headers.values()]
+            self._writer = FlvWriter(self._raw, startup)
+        self._waiting.append(frame)
+        self._waiting_bytes += tag_size(frame.payload)
+        if self._waiting_bytes >= _WRITE_SIZE:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._writer is not None and self._waiting:
+            self._writer.append(self._waiting)
+            self._waiting, self._waiting_bytes = [], 0
+
+    def finish(self) -> tuple[int, int, int]:
+        """Complete the file: its milliseconds, frames and bytes."""
+        self._flush()
+        if self._writer is None:
+            return 0, 0, 0
+        self._writer.finish()
+        return self._writer.facts.duration_ms, self._frames, self._writer.size

@@ -1,0 +1,1 @@
+"""From the server's event logs to tables about viewers, publishers and destinations."""

@@ -1,0 +1,165 @@
+"""Reads lines of event logs in Spark's workers, from where the last run ended."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+
+from spark_analytics.event_logs.files import GZIP, GZIP_ERRORS, FoundFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+#: One task reads so many bytes of a plain file; a compressed one cannot be divided.
+SPLIT_SIZE = 16 * 1024 * 1024
+
+#: No event is longer. What is, is no event, and not worth the memory.
+_LONGEST_LINE = 1024 * 1024
+
+SPLIT_SCHEMA = "file_id string, name string, begin bigint, finish bigint, at_line_start boolean"
+LINE_SCHEMA = "file_id string, line_end bigint, line string, problem string"
+
+
+@attrs.frozen
+class Split:
+    """What one task reads: all lines that begin in a range of the text.
+
+    Attributes:
+        finish: None for all that there is.
+        at_line_start: Whether `begin` is the begin of a line; otherwise the next one is looked for.
+    """
+
+    file_id: str
+    name: str
+    begin: int
+    finish: int | None
+    at_line_start: bool
+
+
+@attrs.frozen
+class TextLine:
+    """One line.
+
+    Attributes:
+        end: Where it ends in the text.
+        text: None if there is a problem.
+    """
+
+    end: int
+    text: str | None
+    problem: str | None = None
+
+
+def splits_of(found: FoundFile, read_until: int, size: int = SPLIT_SIZE) -> list[Split]:
+    """How what is new in a file is divided."""
+    if found.complete is None:
+        return [Split(found.file_id, found.name, read_until, None, True)]
+    begins = range(read_until, found.complete, size)
+    return [
+        Split(found.file_id, found.name, begin, min(begin + size, found.complete), begin == read_until)
+        for begin in begins
+    ]
+
+
+def read_lines(spark: SparkSession, splits: Iterable[Split]) -> DataFrame:
+    """The lines of these splits, one task for each: file_id, line_end, line, problem."""
+    rows = [attrs.astuple(split) for split in splits]
+    frame = spark.createDataFrame(rows, SPLIT_SCHEMA)
+    if rows:
+        frame = frame.repartition(len(rows), "file_id", "begin")
+    return frame.mapInArrow(_read_batches, LINE_SCHEMA)
+
+
+def _read_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for row in batch.to_pylist():
+            split = Split(**row)
+            lines: list[TextLine] = []
+            for line in lines_of(split):
+                lines.append(line)
+                if len(lines) >= 20_000:
+                    yield _to_batch(split, lines)
+                    lines = []
+            yield _to_batch(split, lines)
+
+
+def _to_batch(split: Split, lines: list[TextLine]) -> pa.RecordBatch:
+    import pyarrow
+
+    return pyarrow.record_batch(
+        [
+            pyarrow.array([split.file_id] * len(lines), pyarrow.string()),
+            pyarrow.array([line.end for line in lines], pyarrow.int64()),
+            pyarrow.array([line.text for line in lines], pyarrow.string()),
+            pyarrow.array([line.problem for line in lines], pyarrow.string()),
+        ],
+        names=["file_id", "line_end", "line", "problem"],
+    )
+
+
+class _Text(Protocol):
+    """A file, compressed or not."""
+
+    def readline(self, size: int, /) -> bytes:
+        """The next line, or so much of it."""
+
+    def seek(self, offset: int, /) -> int:
+        """Go there."""
+
+
+def lines_of(split: Split) -> Iterator[TextLine]:
+    """The whole lines of a split. A file that cannot be read to its end gives what it has, and says so."""
+    last = split.begin
+    try:
+        with gzip.open(split.name) if split.name.endswith(GZIP) else open(split.name, "rb") as file:
+            for line in _whole_lines(file, split):
+                last = line.end
+                yield line
+    except GZIP_ERRORS as error:
+        yield TextLine(last, None, f"the compressed file is damaged: {error}")
+    except OSError as error:
+        yield TextLine(last, None, f"the file cannot be read: {error.strerror or error}")
+
+
+def _whole_lines(file: _Text, split: Split) -> Iterator[TextLine]:
+    """Lines that begin in the split; the last of them may end behind it."""
+    position = split.begin
+    if split.at_line_start:
+        file.seek(position)
+    else:
+        # A line that begins exactly here is ours: look for its beginning from the byte before.
+        file.seek(position - 1)
+        position += _length_of_rest(file)[0] - 1
+    while split.finish is None or position < split.finish:
+        line = file.readline(_LONGEST_LINE)
+        position += len(line)
+        if line.endswith(b"\n"):
+            yield _line(line[:-1], position)
+            continue
+        length, is_whole = _length_of_rest(file)
+        if not is_whole:
+            # Torn, or still being written.
+            return
+        position += length
+        yield TextLine(position, None, "the line is too long for an event")
+
+
+def _length_of_rest(file: _Text) -> tuple[int, bool]:
+    """Go behind the next line feed; how far that was, and whether there is one."""
+    length = 0
+    while part := file.readline(_LONGEST_LINE):
+        length += len(part)
+        if part.endswith(b"\n"):
+            return length, True
+    return length, False
+
+
+def _line(part: bytes, end: int) -> TextLine:
+    try:
+        return TextLine(end, part.decode("utf-8"))
+    except UnicodeDecodeError:
+        return TextLine(end, None, "the line is no text")

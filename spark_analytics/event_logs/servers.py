@@ -1,0 +1,107 @@
+"""Runs of servers: when each began, when it was heard of last, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import attrs
+
+from spark_analytics.table import DAY
+
+STOPPED, DIED, RUNNING = "stopped", "died", "running"
+
+#: A server says at least every two minutes that it is alive. One that was not heard of for longer has died.
+SILENCE = 300.0
+
+#: Its log may just be late, if it comes from another machine. After so long it is not waited for any more.
+PATIENCE = 7 * 86400.0
+
+
+@attrs.frozen
+class Server:
+    """One run of a server, as far as it is known.
+
+    Attributes:
+        known_number, known_until: Up to where its events were known before this run of the index.
+    """
+
+    instance: str
+    host: str | None
+    version: str | None
+    started_at: datetime
+    last_seen: datetime
+    has_stopped: bool
+    last_number: int
+    events: int
+    known_number: int = -1
+    known_until: datetime | None = None
+
+    def joined(self, new: Server) -> Server:
+        """With what is new."""
+        return Server(
+            self.instance,
+            self.host or new.host,
+            self.version or new.version,
+            min(self.started_at, new.started_at),
+            max(self.last_seen, new.last_seen),
+            self.has_stopped or new.has_stopped,
+            max(self.last_number, new.last_number),
+            self.events + new.events,
+            self.known_number,
+            self.known_until,
+        )
+
+    def ended_how(self, now: datetime) -> str:
+        """Whether it stopped, died, or runs."""
+        if self.has_stopped:
+            return STOPPED
+        return DIED if (now - self.last_seen).total_seconds() > SILENCE else RUNNING
+
+    def is_settled(self, now: datetime) -> bool:
+        """Whether nothing more will be heard of it: it said goodbye, or has been silent for a week."""
+        return self.has_stopped or (now - self.last_seen).total_seconds() > PATIENCE
+
+    def row(self, now: datetime) -> dict[str, Any]:
+        """As in the table `servers`."""
+        return {
+            "instance": self.instance,
+            "host": self.host,
+            "version": self.version,
+            "started_at": self.started_at,
+            "last_seen": self.last_seen,
+            "ended_how": self.ended_how(now),
+            "last_number": self.last_number,
+            "events": self.events,
+            "missing_events": max(0, self.last_number - self.events),
+            DAY: self.started_at.date(),
+        }
+
+
+def known_servers(rows: Iterable[Mapping[str, Any]]) -> dict[str, Server]:
+    """What the table `servers` says."""
+    return {
+        row["instance"]: Server(
+            row["instance"],
+            row["host"],
+            row["version"],
+            row["started_at"],
+            row["last_seen"],
+            row["ended_how"] == STOPPED,
+            row["last_number"],
+            row["events"],
+            row["last_number"],
+            row["last_seen"],
+        )
+        for row in rows
+    }
+
+
+def with_new(known: Mapping[str, Server], new: Iterable[Server]) -> dict[str, Server]:
+    """All servers, with what was heard of them now."""
+    servers = dict(known)
+    for one in new:
+        before = servers.get(one.instance)
+        servers[one.instance] = one if before is None else before.joined(one)
+    return servers

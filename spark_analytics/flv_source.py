@@ -1,0 +1,193 @@
+"""The Spark data source "flv": the tags of recordings as rows, without their payloads.
+
+    from spark_analytics.flv_source import register
+    register(spark)
+    spark.read.format("flv").load("recordings/")
+
+One large file is read by many tasks: each finds the first tag of its part by itself, and it is always the right one (see
+`spark_analytics.scanning.sync`). What is damaged is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from rtmprelay.media import MediaKind
+from spark_analytics.errors import CatalogueError
+from spark_analytics.indexing.files import find_recordings
+from spark_analytics.indexing.plan import MIB, Split, cut, is_settled
+from spark_analytics.scanning.classify import Classifier, TagClass, composition_times
+from spark_analytics.scanning.range_scanner import DamagedPart, RangeScanner, start_of_part
+from spark_analytics.scanning.sources import ByteSource, open_source
+from spark_analytics.scanning.tag_arrays import TagArrays
+from spark_analytics.table import Column, Table
+
+TAGS = Table(
+    "flv",
+    1,
+    "One row for each whole tag.",
+    (
+        Column("path", "string", "the file"),
+        Column("offset", "bigint", "where the tag begins"),
+        Column("size", "int", "bytes of its payload"),
+        Column("type", "string", "`audio`, `video`, `script`, or `other`"),
+        Column("timestamp", "bigint", "milliseconds, as they are in the file"),
+        Column("codec", "string", "its name; null if it is not known"),
+        Column("keyframe", "boolean", "whether decoding can start at this picture"),
+        Column("kind", "string", "`coded`, `header`, `end`, `metadata`, `script`, or `other`"),
+        Column(
+            "composition_time", "int", "milliseconds by which a picture is shown later than it is decoded"
+        ),
+    ),
+    (),
+)
+
+#: What a task reads: parts of large files, many small ones.
+_DEFAULT_PART = 128 * MIB
+_MOST_FILES = 500
+
+_UNITS = {"": 1, "k": 1024, "m": MIB, "g": 1024 * MIB}
+
+
+class FlvDataSource(DataSource):
+    """The format "flv". Options: `path`, and `partSize` (such as `64m`), how much of a file one task reads."""
+
+    @classmethod
+    def name(cls) -> str:
+        """As `format` wants it."""
+        return "flv"
+
+    def schema(self) -> StructType:
+        """The columns, whatever the files are."""
+        return TAGS.spark_schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """One that knows where to read."""
+        return FlvReader(_paths(self.options), _size(self.options.get("partSize")))
+
+
+@attrs.define(eq=False)
+class FlvPartition(InputPartition):
+    """What one task reads."""
+
+    splits: tuple[Split, ...]
+
+
+class FlvReader(DataSourceReader):
+    """Reads tags."""
+
+    def __init__(self, paths: Sequence[str], part_size: int) -> None:
+        self._paths = list(paths)
+        self._part_size = part_size
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Look for files, and share them out."""
+        now = time.time()
+        files = find_recordings(self._paths).files.values()
+        found: list[FlvPartition] = []
+        together: list[Split] = []
+        for file in files:
+            parts = cut(file, self._part_size, is_settled(file, now))
+            if len(parts) > 1:
+                found += [FlvPartition((part,)) for part in parts]
+                continue
+            together += parts
+            if len(together) >= _MOST_FILES or sum(part.size for part in together) >= self._part_size:
+                found.append(FlvPartition(tuple(together)))
+                together = []
+        if together or not found:
+            found.append(FlvPartition(tuple(together)))
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """In a worker: the rows of some parts of files."""
+        assert isinstance(partition, FlvPartition)
+        classifier = Classifier()
+        for split in partition.splits:
+            source = open_source(split.path, split.size, split.settled)
+            try:
+                yield from _read(split, source, classifier)
+            finally:
+                source.close()
+
+
+def _read(split: Split, source: ByteSource, classifier: Classifier) -> Iterator[pa.RecordBatch]:
+    begin = start_of_part(source, split.lo, split.hi)
+    for found in RangeScanner(source, begin, split.hi):
+        tags = found.tag if isinstance(found, DamagedPart) else found
+        if tags is not None:
+            yield _rows(split.path, source, tags, classifier)
+
+
+def _rows(path: str, source: ByteSource, tags: TagArrays, classifier: Classifier) -> pa.RecordBatch:
+    codes = classifier.classify(source, tags)
+    table = classifier.table
+    numbers = pa.array(codes)
+    return pa.record_batch(
+        [
+            pa.repeat(path, len(tags)),
+            pa.array(tags.offsets),
+            pa.array(tags.sizes.astype(np.int32)),
+            pa.array([_type(one) for one in table.classes]).take(numbers),
+            pa.array(tags.timestamps),
+            pa.array([one.info.codec for one in table.classes], pa.string()).take(numbers),
+            pa.array(table.keyframe(codes)),
+            pa.array([_kind(one) for one in table.classes]).take(numbers),
+            pa.array(composition_times(source, tags, codes, table).astype(np.int32)),
+        ],
+        schema=TAGS.arrow_schema(),
+    )
+
+
+def _type(one: TagClass) -> str:
+    names = {MediaKind.AUDIO: "audio", MediaKind.VIDEO: "video", MediaKind.DATA: "script", None: "other"}
+    return names[one.kind]
+
+
+def _kind(one: TagClass) -> str:
+    info = one.info
+    if one.kind is MediaKind.DATA:
+        return "script"
+    if one.kind is None:
+        return "other"
+    if info.sequence_header:
+        return "header"
+    if info.sequence_end:
+        return "end"
+    if info.startup_metadata:
+        return "metadata"
+    return "coded" if info.coded else "other"
+
+
+def _paths(options: Mapping[str, str]) -> list[str]:
+    """One path, or several as Spark writes them."""
+    several = options.get("paths")
+    if several:
+        return [str(path) for path in json.loads(several)]
+    if not options.get("path"):
+        raise CatalogueError('The format "flv" needs a path: spark.read.format("flv").load("recordings/").')
+    return [str(options["path"])]
+
+
+def _size(text: str | None) -> int:
+    if text is None:
+        return _DEFAULT_PART
+    match = re.fullmatch(r"(\d+)\s*([kmg]?)b?", text.strip().lower())
+    if match is None or not int(match[1]):
+        raise CatalogueError(f"partSize {text}: write a number of bytes, or such as 64m.")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format known to a session."""
+    spark.dataSource.register(FlvDataSource)

@@ -1,0 +1,144 @@
+"""Decides which files must be read, and who reads which part of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from heapq import heapify, heapreplace
+from typing import Any
+
+import attrs
+
+from spark_analytics.analysis.rules import INDEXER_VERSION, SETTLED_AFTER
+from spark_analytics.indexing.files import FoundFile, Listing
+
+#: A row of `recordings`.
+Row = dict[str, Any]
+
+MIB = 1024 * 1024
+
+#: How large the parts are that a file is cut into. Smaller ones would spend their time on finding the first tag.
+_SMALLEST_PART = 64 * MIB
+_LARGEST_PART = 1024 * MIB
+
+#: What one task reads at most, so that there is progress to see, and little to do again if a machine fails.
+_TASK_BYTES = 4096 * MIB
+_TASK_FILES = 2000
+
+#: What opening a file costs, in bytes that could be read in that time.
+_FILE_COST = 1 * MIB
+
+#: Tasks for each core: some take longer than others.
+_TASKS_PER_CORE = 3
+
+
+@attrs.frozen
+class Split:
+    """A part of a file that one task reads: all tags that begin from `lo` on and before `hi`."""
+
+    path: str
+    file_id: str
+    size: int
+    settled: bool
+    number: int
+    lo: int
+    hi: int
+
+    @property
+    def is_whole_file(self) -> bool:
+        """Whether there is no other part."""
+        return self.hi - self.lo == self.size
+
+
+@attrs.frozen
+class Plan:
+    """What a run does.
+
+    Attributes:
+        read: Files to read: new ones, changed ones, and those that could not be read before.
+        vanished: Rows of files that are not there any more, and were at the last run.
+        returned: Rows of files that had vanished and are there again, unchanged.
+        kept: How many files need not be read again.
+    """
+
+    read: tuple[FoundFile, ...]
+    vanished: tuple[Row, ...]
+    returned: tuple[Row, ...]
+    kept: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self.read or self.vanished or self.returned)
+
+
+def make_plan(listing: Listing, known: Mapping[str, Row], now: float) -> Plan:
+    """Compare what was found with what is known.
+
+    Args:
+        known: Rows of `recordings` by their paths.
+        now: Seconds since 1970.
+    """
+    read, returned = [], []
+    for path, file in listing.files.items():
+        row = known.get(path)
+        if row is None or _must_be_read(file, row, now):
+            read.append(file)
+        elif row["vanished_at"] is not None:
+            returned.append(row)
+    vanished = [
+        row
+        for path, row in known.items()
+        if row["vanished_at"] is None and path not in listing.files and listing.covers(path)
+    ]
+    kept = len(listing.files) - len(read)
+    return Plan(tuple(read), tuple(vanished), tuple(returned), kept)
+
+
+def _must_be_read(file: FoundFile, row: Row, now: float) -> bool:
+    if (file.size, file.mtime_ns) != (row["size"], row["mtime_ns"]):
+        return True
+    if row["indexer_version"] != INDEXER_VERSION or row["status"] == "unreadable":
+        return True
+    # It was being written at the last run, and nobody has since: it is what a crash left of it.
+    return row["status"] == "growing" and is_settled(file, now)
+
+
+def is_settled(file: FoundFile, now: float) -> bool:
+    """Whether nobody has written to a file for a while."""
+    return now - file.mtime_ns / 1e9 >= SETTLED_AFTER
+
+
+def make_tasks(files: tuple[FoundFile, ...], parallelism: int, now: float) -> list[list[Split]]:
+    """Cut large files into parts, and share all parts out evenly."""
+    splits = [
+        split for file in files for split in cut(file, part_size(files, parallelism), is_settled(file, now))
+    ]
+    total = sum(file.size for file in files)
+    wanted = max(parallelism * _TASKS_PER_CORE, total // _TASK_BYTES, len(files) // _TASK_FILES)
+    tasks: list[list[Split]] = [[] for _ in range(min(len(splits), wanted))]
+    if not tasks:
+        return []
+    # The largest first, each to the task that has least.
+    loads = [(0, number) for number in range(len(tasks))]
+    heapify(loads)
+    for split in sorted(splits, key=lambda one: one.lo - one.hi):
+        load, number = loads[0]
+        tasks[number].append(split)
+        heapreplace(loads, (load + split.hi - split.lo + _FILE_COST, number))
+    return tasks
+
+
+def part_size(files: tuple[FoundFile, ...], parallelism: int) -> int:
+    """How large parts must be so that all cores have something to do."""
+    fair = sum(file.size for file in files) // (2 * parallelism)
+    return min(max(fair, _SMALLEST_PART), _LARGEST_PART)
+
+
+def cut(file: FoundFile, size: int, settled: bool) -> list[Split]:
+    """The parts of a file, all of about this size."""
+    count = max(1, round(file.size / size))
+    edges = [file.size * number // count for number in range(count + 1)]
+    return [
+        Split(file.path, file.file_id, file.size, settled, number, edges[number], edges[number + 1])
+        for number in range(count)
+    ]

@@ -1,0 +1,214 @@
+"""The row of `recordings` for a file that was read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import attrs
+
+from rtmprelay.flv.names import RecordingName, parse_recording_name
+from rtmprelay.flv.scan import DamageKind
+from spark_analytics.analysis.findings import DRIFT, Incident
+from spark_analytics.analysis.part import Part, usual_picture_step
+from spark_analytics.analysis.rules import DRIFT_LEAST_MS, DRIFT_MS, INDEXER_VERSION
+from spark_analytics.indexing.files import FoundFile
+from spark_analytics.indexing.plan import is_settled
+from spark_analytics.indexing.stitching import FileResult
+
+_TAIL = {DamageKind.TORN_TAIL.name.lower(), DamageKind.ZERO_TAIL.name.lower()}
+_HARMLESS = {DamageKind.WRONG_SIZE.name.lower(), DamageKind.WRONG_TRAILER.name.lower()}
+
+#: How large a file is that is a file header and nothing else.
+_HEADER_SIZE = 13
+
+#: No recording began before this or will begin after it: seconds since 1970.
+_EARLIEST, _LATEST = 0.0, 7.9e9
+
+
+@attrs.frozen
+class FileFrame:
+    """What the rows of other tables need to know of their file.
+
+    Attributes:
+        started_us: When the recording began, microseconds since 1970.
+        step_ms: The usual step from picture to picture.
+        frame_ms: How long an audio frame is; None if audio changes in the file.
+    """
+
+    file_id: str
+    path: str
+    app: str
+    stream: str
+    started_us: int
+    step_ms: float | None
+    frame_ms: float | None
+
+
+def recording_row(file: FoundFile, result: FileResult, run: str, now: datetime) -> dict[str, Any]:
+    """The row of a file."""
+    part, counts = result.part, result.part.counts
+    has_frames = len(part.all.first) > 0
+    duration_ms = max(0, part.newest_ms) if has_frames else 0
+    status = status_of(file, result, now)
+    app, stream, segment, started, source = _origin(file, result, duration_ms)
+    app, stream = _as_text(app), _as_text(stream)
+    step_ms = usual_picture_step(part)
+    seconds = duration_ms / 1000
+    picture = part.picture or _picture_in(result)
+    sound = part.sound or result.beginning.sound
+    video, audio = part.video_codecs.first, part.audio_codecs.first
+    interval = None
+    if counts.keyframes > 1 and part.first_keyframe_ms is not None and part.last_keyframe_ms is not None:
+        interval = (part.last_keyframe_ms - part.first_keyframe_ms) / (counts.keyframes - 1)
+    return {
+        "file_id": file.file_id,
+        "path": file.path,
+        "app": app,
+        "stream": stream,
+        "segment": segment,
+        "started_at": started,
+        "ended_at": started + timedelta(milliseconds=duration_ms),
+        "start_source": source,
+        "duration_ms": duration_ms,
+        "size": file.size,
+        "mtime_ns": file.mtime_ns,
+        "status": status,
+        "error": result.error,
+        "complete": result.metadata.get("filesize") == file.size,
+        "lost_bytes": file.size if status == "not_flv" else counts.lost_bytes,
+        "damages": counts.damages,
+        "video_codec": video.codec if video is not None else None,
+        "audio_codec": audio.codec if audio is not None else None,
+        "width": picture[0] if picture is not None else None,
+        "height": picture[1] if picture is not None else None,
+        "fps": round(1000 / step_ms, 3) if step_ms else None,
+        "sample_rate": sound.rate,
+        "channels": sound.channels,
+        "video_kbps": counts.video_bytes / 125 / seconds if seconds and counts.video_frames else None,
+        "audio_kbps": counts.audio_bytes / 125 / seconds if seconds and counts.audio_frames else None,
+        "keyframe_interval_ms": interval,
+        "tags": counts.tags,
+        "script_tags": counts.script_tags,
+        "video_frames": counts.video_frames,
+        "audio_frames": counts.audio_frames,
+        "keyframes": counts.keyframes,
+        "video_bytes": counts.video_bytes,
+        "audio_bytes": counts.audio_bytes,
+        "dropped_frames": _dropped(part, step_ms),
+        "audio_drift_ms_per_hour": _drift(result),
+        "first_timestamp_ms": result.beginning.first_ms if has_frames else None,
+        "run": run,
+        "vanished_at": None,
+        "indexed_at": now,
+        "indexer_version": INDEXER_VERSION,
+        "day": started.date(),
+    }
+
+
+def frame_of(row: dict[str, Any], result: FileResult) -> FileFrame:
+    """What other tables need of it."""
+    started_us = int(row["started_at"].timestamp()) * 1_000_000 + row["started_at"].microsecond
+    return FileFrame(
+        row["file_id"],
+        row["path"],
+        row["app"],
+        row["stream"],
+        started_us,
+        usual_picture_step(result.part),
+        _audio_frame_ms(result),
+    )
+
+
+def drift_incident(row: dict[str, Any], result: FileResult) -> list[Incident]:
+    """That audio runs away from its samples, if it does."""
+    frame_ms, counts = _audio_frame_ms(result), result.part.counts
+    per_hour = row["audio_drift_ms_per_hour"]
+    if frame_ms is None or per_hour is None:
+        return []
+    drift = counts.audio_step_ms - counts.audio_slots * frame_ms
+    if abs(drift) < DRIFT_MS:
+        return []
+    detail = f"timestamps of audio run {'ahead of' if drift > 0 else 'behind'} its samples: {per_hour:+.0f} ms an hour"
+    return [Incident(DRIFT, 0, None, round(abs(drift)), None, detail)]
+
+
+def status_of(file: FoundFile, result: FileResult, now: datetime) -> str:
+    """In one word, how a file is."""
+    counts, kinds = result.part.counts, result.part.damage_kinds
+    if result.error is not None:
+        return "unreadable"
+    if not file.size:
+        return "empty"
+    if not counts.tags and not result.has_signature:
+        return "not_flv"
+    if not is_settled(file, now.timestamp()) and result.metadata.get("filesize") != file.size:
+        return "growing"
+    if not counts.tags and file.size <= _HEADER_SIZE:
+        return "header_only"
+    if not result.has_header or kinds - _TAIL - _HARMLESS:
+        return "damaged"
+    if kinds & _TAIL:
+        return "truncated"
+    return "recovered" if kinds else "ok"
+
+
+def _origin(
+    file: FoundFile, result: FileResult, duration_ms: int
+) -> tuple[str, str, int | None, datetime, str]:
+    """App, stream, segment, start, and where the start is from. The recorder's own word counts most."""
+    metadata = result.metadata
+    name: RecordingName | None = parse_recording_name(file.name)
+    app, stream, segment = metadata.get("rtmprelay_app"), metadata.get("rtmprelay_name"), None
+    if not isinstance(app, str) or not isinstance(stream, str):
+        app, stream = (name.app, name.name) if name is not None else ("", file.name.removesuffix(".flv"))
+    number = metadata.get("rtmprelay_segment")
+    if isinstance(number, float) and 0 <= number < 1e9:
+        segment = int(number)
+    elif name is not None:
+        segment = name.segment
+    started = metadata.get("rtmprelay_started")
+    if isinstance(started, float) and _EARLIEST < started < _LATEST:
+        return app, stream, segment, datetime.fromtimestamp(started, UTC), "metadata"
+    if name is not None:
+        return app, stream, segment, name.started, "name"
+    ended = datetime.fromtimestamp(min(max(file.mtime_ns / 1e9, _EARLIEST), _LATEST), UTC)
+    return app, stream, segment, ended - timedelta(milliseconds=duration_ms), "mtime"
+
+
+def _as_text(name: str) -> str:
+    """A name as a table can hold it: a stranger may call his stream what is no text."""
+    return name.encode("utf-8", "replace").decode()
+
+
+def _picture_in(result: FileResult) -> tuple[int, int] | None:
+    width, height = result.metadata.get("width"), result.metadata.get("height")
+    if isinstance(width, float) and isinstance(height, float) and 0 < width <= 65536 and 0 < height <= 65536:
+        return int(width), int(height)
+    return None
+
+
+def _dropped(part: Part, step_ms: float | None) -> int | None:
+    """How many more pictures the steps have room for; as in `seconds`, a quarter of one is no picture."""
+    if not step_ms:
+        return None
+    total = sum(step * count for step, count in enumerate(part.steps.tolist()) if count)
+    return max(0, int(total / step_ms - int(part.steps.sum()) + 0.25))
+
+
+def _audio_frame_ms(result: FileResult) -> float | None:
+    """How long audio frames are; None if that changes, or is not known."""
+    part = result.part
+    for track in (part.audio_codecs, part.audio_configurations):
+        if track.first is None or track.last is None:
+            continue
+        if (track.first.codec, track.first.digest) != (track.last.codec, track.last.digest):
+            return None
+    return result.beginning.sound.frame_ms
+
+
+def _drift(result: FileResult) -> float | None:
+    frame_ms, counts = _audio_frame_ms(result), result.part.counts
+    if frame_ms is None or counts.audio_step_ms < DRIFT_LEAST_MS:
+        return None
+    return (counts.audio_step_ms - counts.audio_slots * frame_ms) * 3_600_000 / counts.audio_step_ms

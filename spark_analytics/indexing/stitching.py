@@ -1,0 +1,83 @@
+"""Joins the parts of each file, on the driver: what every file is as a whole, and what was found where parts meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+import pyarrow as pa
+
+from rtmprelay.amf0 import AmfValue
+from spark_analytics.analysis.beginning import Beginning
+from spark_analytics.analysis.findings import Findings
+from spark_analytics.analysis.part import Part, finish, join
+from spark_analytics.indexing.scan_rows import incident_rows, keyframe_rows, second_rows
+from spark_analytics.indexing.scan_task import PartResult
+
+#: The number of rows that belong to no part, but to where parts meet.
+BETWEEN_PARTS = -1
+
+
+@attrs.define(eq=False)
+class FileResult:
+    """What is known of a whole file.
+
+    Attributes:
+        times_before: For each part but the first, the time of the last frame before it.
+    """
+
+    part: Part = attrs.field(factory=Part)
+    beginning: Beginning = attrs.field(factory=Beginning)
+    metadata: dict[str, AmfValue] = attrs.field(factory=dict)
+    has_header: bool = False
+    has_signature: bool = False
+    error: str | None = None
+    times_before: dict[int, int] = attrs.field(factory=dict)
+    edge_rows: list[pa.RecordBatch] = attrs.field(factory=list)
+
+
+def stitch(file_id: str, results: Sequence[PartResult]) -> FileResult:
+    """Join the parts of a file, which are in order and all there."""
+    for result in results:
+        if result.error is not None:
+            return FileResult(error=result.error)
+    first = results[0]
+    whole = FileResult(first.part, first.beginning, first.metadata, first.has_header, first.has_signature)
+    if len(results) == 1:
+        return whole
+    if not _is_seamless(results):
+        return FileResult(error="it changed while it was read")
+    findings = Findings()
+    total = Part()
+    for number, result in enumerate(results):
+        if len(total.all.last):
+            whole.times_before[number] = int(total.all.last.times[0])
+        total = join(total, result.part, first.beginning, findings)
+    finish(total, findings)
+    whole.part = total
+    whole.edge_rows = list(_edge_rows(file_id, findings))
+    return whole
+
+
+def _is_seamless(results: Iterable[PartResult]) -> bool:
+    """Whether each part begins where the one before it ends; if not, they are not parts of one and the same file."""
+    end: int | None = None
+    for result in results:
+        if result.begin == result.end:
+            continue
+        if end is not None and result.begin != end:
+            return False
+        end = result.end
+    return True
+
+
+def _edge_rows(file_id: str, findings: Findings) -> Iterable[pa.RecordBatch]:
+    seconds = findings.seconds.take()
+    if len(seconds):
+        yield second_rows(file_id, BETWEEN_PARTS, seconds)
+    keyframes = findings.take_keyframes()
+    if len(keyframes):
+        yield keyframe_rows(file_id, BETWEEN_PARTS, keyframes)
+    incidents = findings.take_incidents()
+    if incidents:
+        yield incident_rows(file_id, BETWEEN_PARTS, incidents)

@@ -1,0 +1,95 @@
+"""Answers as people, programs and spreadsheets want them."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMATS = ("table", "json", "csv")
+
+#: Longer texts are cut in tables for people; the other formats have everything.
+_WIDEST = 400
+
+
+def add_format_argument(parser: argparse.ArgumentParser) -> None:
+    """The option that every question has."""
+    parser.add_argument("--format", choices=FORMATS, default="table", help="how to write the answer")
+
+
+def write_rows(
+    out: TextIO, columns: Sequence[str], rows: Sequence[Sequence[Any]], form: str = "table"
+) -> None:
+    """Write an answer."""
+    if form == "json":
+        for row in rows:
+            values = dict(zip(columns, map(_plain, row), strict=True))
+            out.write(json.dumps(values, ensure_ascii=False) + "\n")
+    elif form == "csv":
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([["" if value is None else _plain(value) for value in row] for row in rows])
+    else:
+        _write_table(out, columns, rows)
+
+
+def write_table(out: TextIO, table: pa.Table, form: str = "table") -> None:
+    """The same for an answer in Arrow."""
+    columns = [column.to_pylist() for column in table.columns]
+    write_rows(out, table.column_names, list(zip(*columns, strict=True)), form)
+
+
+def _write_table(out: TextIO, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    texts = [[_text(value) for value in row] for row in rows]
+    widths = [
+        max(len(name), *(len(row[number]) for row in texts)) if texts else len(name)
+        for number, name in enumerate(columns)
+    ]
+    right = [
+        bool(rows) and all(isinstance(row[number], int | float) or row[number] is None for row in rows)
+        for number in range(len(columns))
+    ]
+    for line in [list(columns), ["-" * width for width in widths], *texts]:
+        cells = [
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        ]
+        out.write("  ".join(cells).rstrip() + "\n")
+
+
+def _plain(value: Any) -> Any:
+    """As JSON knows it; times as ISO 8601 in UTC."""
+    if isinstance(value, datetime):
+        text = value.replace(tzinfo=None).isoformat(
+            timespec="milliseconds" if value.microsecond else "seconds"
+        )
+        return text + "Z"
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).hex()
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    return str(value)
+
+
+def _text(value: Any) -> str:
+    """In one line, without what could move a terminal's cursor: names come from strangers."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.3f}".rstrip("0").rstrip(".")
+    plain = _plain(value)
+    text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+    text = "".join(char if char.isprintable() else "?" for char in text)
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."

@@ -1,0 +1,56 @@
+"""Puts what workers need into a file for `--py-files`: this package, and what it uses that is pure Python."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_analytics.errors import CatalogueError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: numpy and pyarrow are not pure Python: they must be installed on every machine.
+_PACKAGES = ("rtmprelay", "spark_analytics", "attr", "attrs")
+
+
+def write_package(path: Path) -> list[str]:
+    """Write the file; the names of what is in it."""
+    names: list[str] = []
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for package in _PACKAGES:
+            for file in _files_of(package):
+                name = str(file.relative_to(_root_of(package)))
+                archive.write(file, name)
+                names.append(name)
+    return names
+
+
+def _root_of(package: str) -> Path:
+    found = importlib.util.find_spec(package)
+    if found is None or found.origin is None:
+        raise CatalogueError(
+            f"The package {package} is not installed as files, and cannot be sent to workers."
+        )
+    return Path(found.origin).parent.parent
+
+
+def _files_of(package: str) -> list[Path]:
+    return sorted((_root_of(package) / package).rglob("*.py"))
+
+
+def ship_package(spark: SparkSession) -> None:
+    """Send the package to workers that are not on this machine; they need not have it installed."""
+    context = spark.sparkContext
+    if str(context.master).startswith("local"):
+        return
+    if context.getConf().get("spark.submit.pyFiles", ""):
+        # Whoever submits this has sent it.
+        return
+    folder = tempfile.mkdtemp(prefix="rtmprelay-package-")
+    path = Path(folder) / "rtmprelay_spark.zip"
+    write_package(path)
+    context.addPyFile(str(path))

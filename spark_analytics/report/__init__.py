@@ -1,0 +1,1 @@
+"""One page with plots, for people: what was recorded, who watched, and how the destinations did."""

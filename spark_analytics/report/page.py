@@ -1,0 +1,411 @@
+"""The page itself: sections with a sentence that says what one sees, and a plot or a table that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from html import escape
+
+from spark_analytics.report import plots
+from spark_analytics.report.data import Curve, Period, ReportData, Row, key_of
+from spark_analytics.report.style import CSS
+from spark_analytics.report.svg import printable
+from spark_analytics.report.words import bytes_in_words, duration, moment, plural, quantity
+
+_WIDE, _NARROW = 960.0, 360.0
+
+_COLOURS = ("c1", "c2", "c3", "c4", "c5", "c6")
+
+#: The colours of incidents; all others are kinds of damage.
+_KINDS = {
+    "gap": "c2",
+    "freeze": "c4",
+    "silence": "c3",
+    "timestamp_jump": "c5",
+    "codec_change": "c6",
+    "av_drift": "warn",
+}
+
+_STATES = {"connected": "good", "connecting": "warn", "down": "bad"}
+
+
+def render(data: ReportData, name: str, made_at: datetime) -> str:
+    """The whole document.
+
+    Args:
+        name: What the catalogue is called.
+    """
+    if data.period is None:
+        body = _section(
+            "Nothing is in this catalogue yet",
+            "Index recordings and event logs, and make the page again:",
+            "<p><code>python -m spark_analytics index RECORDINGS --events DIR --out CATALOGUE</code></p>",
+        )
+        period = "no recordings and no events"
+    else:
+        body = _tiles(data) + "".join(part(data, data.period) for part in _SECTIONS)
+        period = f"{moment(data.period.begin)} to {moment(data.period.end)} (UTC)"
+    return (
+        "<!DOCTYPE html>\n"
+        '<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f"<title>{_text(f'Streams in {name}')}</title><style>{CSS}</style></head>\n"
+        f"<body><main><header><h1>{_text(f'Streams in {name}')}</h1>"
+        f'<p class="soft">{_text(period)}</p></header>\n{body}{_footer(data, made_at)}</main></body></html>\n'
+    )
+
+
+def _text(content: str) -> str:
+    return escape(printable(content))
+
+
+def _section(title: str, explanation: str, content: str) -> str:
+    return f'<section><h2>{_text(title)}</h2><p class="soft">{_text(explanation)}</p>{content}</section>\n'
+
+
+def _both(draw: Callable[[float], str]) -> str:
+    """A plot for a desk and for a phone; the style shows one of them."""
+    return f'<div class="wide">{draw(_WIDE)}</div><div class="narrow">{draw(_NARROW)}</div>'
+
+
+def _legend(entries: Sequence[tuple[str, str]]) -> str:
+    items = "".join(f'<li><i class="{colour}"></i>{_text(name)}</li>' for name, colour in entries)
+    return f'<ul class="legend">{items}</ul>'
+
+
+def _table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> str:
+    """Columns are a name and a class: n for numbers, w for long texts, t for times. An empty one is left out."""
+    used = [index for index in range(len(columns)) if any(row[index] for row in rows)]
+    columns, rows = [columns[index] for index in used], [[row[index] for index in used] for row in rows]
+    head = "".join(f'<th class="{class_}">{_text(name)}</th>' for name, class_ in columns)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f'<td class="{class_}" data-name="{_text(name)}">{_text(cell)}</td>'
+            for cell, (name, class_) in zip(row, columns, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _tiles(data: ReportData) -> str:
+    live = sum(row["live_hours"] for row in data.destinations)
+    connected = sum(row["live_hours"] * (row["uptime_percent"] or 0) / 100 for row in data.destinations)
+    tiles = [
+        (f"{data.recorded_seconds / 3600:,.1f} h", f"recorded in {plural(data.recordings, 'file')}"),
+        (bytes_in_words(data.bytes), f"of {plural(len(data.storage), 'stream')}"),
+        (f"{data.damaged_count:,}", "damaged files" if data.damaged_count != 1 else "damaged file"),
+    ]
+    if data.has_events:
+        tiles += [
+            (f"{data.watch_seconds / 3600:,.1f} h", f"watched in {plural(data.plays, 'play')}"),
+            (f"{data.peak:,}", "viewers at the same time, at most"),
+        ]
+        if live:
+            tiles.append((f"{100 * connected / live:.2f} %", "of live time at destinations"))
+    cells = "".join(
+        f'<div class="tile"><b>{_text(value)}</b><span>{_text(what)}</span></div>' for value, what in tiles
+    )
+    return f'<div class="tiles">{cells}</div>\n'
+
+
+# -- recordings ----------------------------------------------------------------------------------------------
+
+
+def _hours_a_day(data: ReportData, period: Period) -> str:
+    total = data.recorded_seconds
+    if not total:
+        return _section("Nothing was recorded", "There is no recording in this time.", "")
+    best, most = max(data.days, key=lambda day: day[1])
+    unit = "day" if data.days_per_bar == 1 else f"{data.days_per_bar} days"
+    bars = [
+        plots.Bar(
+            f"{day.day} {day:%b}",
+            seconds / 3600,
+            f"{day:%A}, {day.day} {day:%B %Y}: {duration(seconds)} recorded",
+        )
+        for day, seconds in data.days
+    ]
+    title = f"{quantity(total / 3600)} hours were recorded; {best.day} {best:%B} has most: {quantity(most / 3600)}"
+    label = f"Hours recorded, a bar for each {unit}"
+    return _section(
+        title,
+        f"Hours of all streams together, a bar for each {unit} (UTC).",
+        _both(lambda width: plots.bar_chart(bars, width, label)),
+    )
+
+
+def _bitrates(data: ReportData, period: Period) -> str:
+    parts = []
+    for curve, colour in zip(data.bitrates, _COLOURS, strict=False):
+        parts.append(f"<h3>{_text(_bitrate_title(curve, period))}</h3>{_bitrate_plot(curve, colour)}")
+    if not parts:
+        return ""
+    names = ", ".join(curve.name for curve in data.bitrates)
+    return _section(
+        f"Bitrate over time of {names}",
+        "kbit/s of audio and video. The line is the average of some seconds; the band reaches from the slowest second to"
+        " the fastest. Where there is no line, nothing was recorded. Of streams that are not always on, the last broadcast"
+        " is shown.",
+        "".join(parts),
+    )
+
+
+def _bitrate_title(curve: Curve, period: Period) -> str:
+    values = [value for value in curve.values if value is not None]
+    highest = max(value for value in curve.high if value is not None)
+    average = sum(values) / len(values)
+    when = "" if curve.period == period else f", {moment(curve.period.begin)} to {moment(curve.period.end)}"
+    return f"{curve.name}{when}: {quantity(average)} kbit/s on average, {quantity(highest)} in the fastest second"
+
+
+def _bitrate_plot(curve: Curve, colour: str) -> str:
+    points = list(zip(curve.times, curve.values, strict=True))
+    series = plots.Series(curve.name, points, colour, curve.low, curve.high)
+    label = f"Bitrate of {curve.name}"
+    return _both(
+        lambda width: plots.line_chart([series], curve.period.begin, curve.period.end, width, label, 170.0)
+    )
+
+
+def _incidents(data: ReportData, period: Period) -> str:
+    if not data.sessions:
+        return ""
+    kinds = [kind for kind, _ in data.incident_kinds.most_common()]
+    strips = [
+        plots.Strip(key, [*_recorded(data.sessions[key]), *_marks(data.incidents[key])])
+        for key in data.sessions
+    ]
+    total = sum(data.incident_kinds.values())
+    counts = ", ".join(
+        f"{kind.replace('_', ' ')} ({count:,})" for kind, count in data.incident_kinds.most_common(4)
+    )
+    title = (
+        f"{plural(total, 'incident')} in the recordings: {counts}"
+        if total
+        else "The recordings have no incidents"
+    )
+    legend = [("recorded", "c1"), *((kind.replace("_", " "), _KINDS.get(kind, "bad")) for kind in kinds)]
+    label = "When each stream was recorded, and where something is wrong with it"
+    return _section(
+        title,
+        "When each stream was recorded, and where something is wrong: a gap, a freeze, damage. Times are UTC.",
+        _legend(legend) + _both(lambda width: plots.timeline(strips, period.begin, period.end, width, label)),
+    )
+
+
+def _recorded(sessions: list[Row]) -> list[plots.Span]:
+    return [
+        plots.Span(
+            row["begin"],
+            row["end"],
+            "c1",
+            f"recorded from {moment(row['begin'])} to {moment(row['end'])} in {plural(row['files'], 'file')}",
+        )
+        for row in sessions
+    ]
+
+
+def _marks(incidents: list[Row]) -> list[plots.Span]:
+    return [
+        plots.Span(
+            row["wall"],
+            row["wall"] + timedelta(milliseconds=row["length_ms"] or 0),
+            _KINDS.get(row["kind"], "bad"),
+            f"{row['kind'].replace('_', ' ')} at {moment(row['wall'])}"
+            + (f", {duration(row['length_ms'] / 1000)}" if row["length_ms"] else "")
+            + (f": {row['detail']}" if row["detail"] else ""),
+        )
+        for row in incidents
+    ]
+
+
+def _storage(data: ReportData, period: Period) -> str:
+    if not data.storage:
+        return ""
+    largest = data.storage[0]
+    bars = [
+        plots.Bar(
+            key,
+            size,
+            f"{key}: {bytes_in_words(size)} in {duration(seconds)}",
+            "c1",
+            f"{bytes_in_words(size)}, {duration(seconds)}",
+        )
+        for key, size, seconds in data.storage
+    ]
+    title = f"{largest[0]} takes most room: {bytes_in_words(largest[1])} of {bytes_in_words(data.bytes)}"
+    return _section(
+        title,
+        "Bytes of all recordings of each stream, and how long they are.",
+        _both(lambda width: plots.horizontal_bars(bars, float(largest[1]), width, "Storage of each stream")),
+    )
+
+
+def _damaged(data: ReportData, period: Period) -> str:
+    if not data.recordings:
+        return ""
+    if not data.damaged:
+        return _section(
+            "No file is damaged", f"All {plural(data.recordings, 'file')} could be read to the end.", ""
+        )
+    rows = [
+        (
+            row["status"].replace("_", " "),
+            row["path"],
+            key_of(row),
+            moment(row["started_at"]) if row["started_at"] else "",
+            duration((row["duration_ms"] or 0) / 1000),
+            bytes_in_words(row["lost_bytes"] or 0),
+            row["error"] or "",
+        )
+        for row in data.damaged
+    ]
+    columns = [
+        ("status", ""),
+        ("file", "w"),
+        ("stream", "w"),
+        ("begun (UTC)", "t"),
+        ("usable", "n"),
+        ("lost", "n"),
+        ("why", "w"),
+    ]
+    return _section(
+        f"{plural(data.damaged_count, 'file')} of {data.recordings:,} {'is' if data.damaged_count == 1 else 'are'} damaged",
+        "What could be saved is in the catalogue. To make a file whole again: python -m rtmprelay.flv repair FILE",
+        _table(columns, rows),
+    )
+
+
+# -- viewers and destinations --------------------------------------------------------------------------------
+
+
+def _viewers(data: ReportData, period: Period) -> str:
+    if not data.has_events:
+        return _section(
+            "Nothing is known of viewers and destinations",
+            "No event log is indexed: start the server with --event-log DIR, and index with --events DIR.",
+            "",
+        )
+    if not data.viewers or data.peak_at is None:
+        return _section("Nobody watched", "There is no play in this time.", "")
+    series = [
+        plots.Series(curve.name, list(zip(curve.times, curve.values, strict=True)), colour, filled=index == 0)
+        for index, (curve, colour) in enumerate(zip(data.viewers, _COLOURS, strict=False))
+    ]
+    legend = _legend([(one.name, one.class_) for one in series]) if len(series) > 1 else ""
+    label = "Viewers at the same time"
+    return _section(
+        f"At most {plural(data.peak, 'viewer')} watched at the same time: on {data.peak_at.day} {data.peak_at:%B at %H:%M}",
+        f"Most viewers at the same time in each step. {plural(data.plays, 'play')}, {duration(data.watch_seconds)} watched.",
+        legend + _both(lambda width: plots.line_chart(series, period.begin, period.end, width, label)),
+    )
+
+
+def _destinations(data: ReportData, period: Period) -> str:
+    if not data.destinations:
+        title = "Nothing was sent to destinations"
+        return _section(title, "There is none in this time.", "") if data.has_events else ""
+    worst = max(data.destinations, key=_seconds_out)
+    bars = [
+        plots.Bar(
+            row["destination"],
+            _seconds_out(row),
+            f"{row['destination']}: connected {_percent(row)} of {quantity(row['live_hours'])} live hours, "
+            f"out for {duration(_seconds_out(row))}",
+            _severity(row),
+            f"{_percent(row)} up, {plural(row['outages'], 'outage')}",
+        )
+        for row in data.destinations
+    ]
+    strips = [
+        plots.Strip(name, [_state(row) for row in sorted(rows, key=_drawn_last)])
+        for name, rows in data.states.items()
+    ]
+    title = f"{worst['destination']} was out longest: {duration(_seconds_out(worst))}, so it was up {_percent(worst)} of the live time"
+    if not _seconds_out(worst):
+        title = "All destinations were up all the time"
+    out = _both(
+        lambda width: plots.horizontal_bars(
+            bars, _seconds_out(worst), width, "How long destinations were out"
+        )
+    )
+    when = _both(
+        lambda width: plots.timeline(strips, period.begin, period.end, width, "When destinations were out")
+    )
+    legend = _legend([("connected", "good"), ("connecting for the first time", "warn"), ("out", "bad")])
+    return _section(
+        title,
+        "Worst first: the bar is how long a destination did not get a stream that was live. Below is when that was.",
+        f"{out}<h3>When each destination was connected, and when it was out</h3>{legend}{when}",
+    )
+
+
+def _seconds_out(row: Row) -> float:
+    return float(row["live_hours"] * 3600 * (1 - (row["uptime_percent"] or 0.0) / 100))
+
+
+def _severity(row: Row) -> str:
+    uptime = row["uptime_percent"] or 0.0
+    return "good" if uptime >= 99.9 else "warn" if uptime >= 98 else "bad"
+
+
+def _drawn_last(row: Row) -> tuple[int, datetime]:
+    """What is short and bad is drawn over what is long and good."""
+    return list(_STATES).index(row["state"]) if row["state"] in _STATES else -1, row["began"]
+
+
+def _percent(row: Row) -> str:
+    return "never live" if row["uptime_percent"] is None else f"{row['uptime_percent']:.2f} %"
+
+
+def _state(row: Row) -> plots.Span:
+    hint = f"{key_of(row)}: {row['state']} from {moment(row['began'])}, {duration(row['seconds'])}"
+    return plots.Span(row["began"], row["until"], _STATES.get(row["state"], "c6"), hint)
+
+
+def _outages(data: ReportData, period: Period) -> str:
+    if not data.outages:
+        return ""
+    rows = [
+        (
+            row["destination"],
+            key_of(row),
+            moment(row["began"]),
+            duration(row["seconds"]),
+            f"{row['lost_messages']:,}",
+            row["error"] or "",
+            row["ended_how"],
+        )
+        for row in data.outages
+    ]
+    columns = [
+        ("destination", "w"),
+        ("stream", "w"),
+        ("began (UTC)", "t"),
+        ("lasted", "n"),
+        ("messages lost", "n"),
+        ("why", "w"),
+        ("end", ""),
+    ]
+    longest = data.outages[0]
+    return _section(
+        f"{plural(data.outage_count, 'outage')} of destinations, the longest {duration(longest['seconds'])} ({longest['destination']})",
+        "Longest first. Messages lost are those that the destination never got; the recordings have them.",
+        _table(columns, rows),
+    )
+
+
+def _footer(data: ReportData, made_at: datetime) -> str:
+    left_out = "".join(f"<li>{_text(sentence)}</li>" for sentence in data.left_out)
+    notes = f"<p>Not on this page:</p><ul>{left_out}</ul>" if left_out else ""
+    return (
+        f"<footer>{notes}<p>Made at {_text(moment(made_at))} UTC. Everything here and more is in the tables: "
+        '<code>python -m spark_analytics sql "SELECT ..."</code></p></footer>'
+    )
+
+
+_SECTIONS = (_hours_a_day, _viewers, _destinations, _outages, _bitrates, _incidents, _storage, _damaged)

@@ -1,0 +1,154 @@
+"""python -m tests.bench: measure rtmprelay, side by side with nginx-rtmp where that is installed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NoReturn
+
+import attrs
+
+from tests.bench import report
+from tests.bench.cases import QUICK, Plan, cases
+from tests.bench.measurement import allow_many_files, measure
+from tests.bench.plot import cpu_plot, latency_plot
+from tests.bench.profiling import as_text
+from tests.bench.results import WORKLOADS
+from tests.bench.rounds import Comparison, compare, progress
+from tests.bench.servers import nginx_is_there
+
+NOISY, FAILED = 2, 1
+
+
+def _numbers(least: int, most: int) -> Callable[[str], tuple[int, ...]]:
+    def read(text: str) -> tuple[int, ...]:
+        numbers = tuple(int(part) for part in text.split(","))
+        if not all(least <= number <= most for number in numbers):
+            raise argparse.ArgumentTypeError(f"each of {text} must be from {least} to {most}")
+        return numbers
+
+    return read
+
+
+def _within(least: float, most: float) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        number = float(text)
+        if not least <= number <= most:
+            raise argparse.ArgumentTypeError(f"{text} is not from {least:g} to {most:g}")
+        return number
+
+    return read
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    add = parser.add_argument
+    add(
+        "workload",
+        nargs="?",
+        default="all",
+        choices=[*WORKLOADS, "all", "draw"],
+        help="what to measure; draw: make tables and plots of a --json file again (default: all, half an hour)",
+    )
+    add("--quick", action="store_true", help="one short round of everything: about a minute")
+    add("--players", type=_numbers(1, 2000), help="fan-out: 50,200,500,1000")
+    add("--windows", type=lambda text: tuple(text.split(",")), help="fan-out: merge windows: default,0,120ms")
+    add("--destinations", type=_numbers(1, 200), help="relay: 10,50")
+    add("--publishers", type=_numbers(1, 500), help="ingest, recording: 10,50")
+    add("--chunk", dest="chunk_sizes", type=_numbers(128, 65536), help="ingest: size of chunks: 4096,128")
+    add("--joins", type=int, choices=range(1, 1001), metavar="N", help="join: how many")
+    # Longer runs would meet pings and time limits that the crowd of players does not answer.
+    add("--seconds", type=_within(0.5, 30), help="measured time of each run")
+    add("--rounds", type=int, choices=range(1, 21), metavar="N", help="runs of each server")
+    add("--attempts", type=int, choices=range(1, 6), metavar="N", help="tries of a run on a noisy machine")
+    add("--without-nginx", dest="with_nginx", action="store_false", default=None, help="ours alone")
+    add("--format", choices=["text", "rst"], default="text", help="of the table")
+    add("--json", type=Path, metavar="FILE", help="write every run; with draw: read them")
+    add("--add", action="store_true", help="keep what --json FILE has: this measures further rounds or cases")
+    add("--plot", type=Path, metavar="FILE.svg", help="draw CPU against players")
+    add("--latency-plot", type=Path, metavar="FILE.svg", help="draw latency against players")
+    add("--profile", type=Path, metavar="FOLDER", help="let py-spy watch our server, and show what it saw")
+    return parser
+
+
+def plan_of(options: argparse.Namespace) -> Plan:
+    """What is to be done: the defaults, or those of --quick, and what was said."""
+    plan = QUICK if options.quick else Plan()
+    said = {
+        field.name: value
+        for field in attrs.fields(Plan)
+        if (value := getattr(options, field.name)) is not None
+    }
+    plan = attrs.evolve(plan, **said)
+    return attrs.evolve(plan, with_nginx=plan.with_nginx and nginx_is_there())
+
+
+def about(plan: Plan) -> dict[str, Any]:
+    """What the figures depend on."""
+    return {
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "twisted": version("twisted"),
+        "rounds": plan.rounds,
+        "seconds": plan.seconds,
+    }
+
+
+def _stopped(number: int, frame: object) -> NoReturn:
+    # So that what was started is ended too.
+    raise SystemExit(128 + number)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and tell."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.workload == "draw":
+        if options.json is None:
+            parser.error("draw needs --json FILE")
+        comparisons = report.from_json(options.json.read_text())
+    else:
+        comparisons = _measure_all(options)
+    for stacks in sorted(options.profile.glob("*.stacks")) if options.profile is not None else ():
+        sys.stdout.write(f"{stacks.stem}\n{as_text(stacks.read_text())}\n")
+    show = report.as_rst if options.format == "rst" else report.as_text
+    sys.stdout.write(show(comparisons))
+    for path, draw in ((options.plot, cpu_plot), (options.latency_plot, latency_plot)):
+        if path is not None:
+            path.write_text(draw(comparisons))
+    rows = [row for comparison in comparisons for row in comparison.ours]
+    if any(row.errors for row in rows):
+        return FAILED
+    return NOISY if any(row.doubts() for row in rows) else 0
+
+
+def _measure_all(options: argparse.Namespace) -> list[Comparison]:
+    plan = plan_of(options)
+    allow_many_files()
+    signal.signal(signal.SIGTERM, _stopped)
+    if not plan.with_nginx:
+        progress("nginx-rtmp is left out or not installed: there will be no ratios")
+    if options.profile is not None:
+        options.profile.mkdir(parents=True, exist_ok=True)
+    measure_once = partial(measure, profiles=options.profile)
+    earlier: list[Comparison] = []
+    if options.add and options.json is not None and options.json.exists():
+        earlier = report.from_json(options.json.read_text())
+    comparisons: list[Comparison] = []
+    for case, contestants in cases(options.workload, plan):
+        comparisons.append(compare(case, contestants, plan.rounds, plan.attempts, measure_once))
+        if options.json is not None:
+            # After each case, so that an end in the middle loses little.
+            options.json.write_text(report.as_json(report.merged(earlier, comparisons), about(plan)))
+    return report.merged(earlier, comparisons)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

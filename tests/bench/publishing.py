@@ -1,0 +1,216 @@
+"""The publishers of the load generator: frames leave when they are due, each with the time of its leaving."""
+
+from __future__ import annotations
+
+import fcntl
+import select
+import sys
+import termios
+import time
+
+from rtmprelay.media import MediaKind
+from rtmprelay.session.events import PublishAccepted
+from rtmprelay.wire.chunk_writer import encode_standalone
+from rtmprelay.wire.chunks import RawMessage
+from tests.bench import stream
+from tests.bench.connections import asks_on, client
+from tests.bench.control import Control
+from tests.bench.tasks import STEP_NS, Histogram, PublishTask, Sent
+
+#: Publishers that may be on their way in at the same time.
+_AT_ONCE = 8
+#: The longest sleep between two looks at orders and at what servers say.
+_LOOK_EVERY = 0.005
+_NEVER = 1 << 62
+_INTERVALS = {MediaKind.VIDEO: stream.PICTURE_INTERVAL_NS, MediaKind.AUDIO: stream.AUDIO_INTERVAL_NS}
+
+
+class Publisher:
+    """One stream on its way out."""
+
+    def __init__(self, task: PublishTask, number: int, frames: list[stream.OutgoingFrame]) -> None:
+        self.connection, self._session = client(task.port, task.chunk_size)
+        self._name = f"bench{number}"
+        # Publishers know nothing of each other: their frames are spread evenly over the time between two frames.
+        self._place_among_others = number / task.streams
+        self._frames = frames
+        self._chunk_size = task.chunk_size
+        self.is_live = False
+        self.lateness: Histogram = {}
+        self.sent_frames = self.sent_bytes = 0
+        self._measured = self._will_measure = False
+        self._number = 0
+        self._place = 0
+        self._began = 0
+        self._due = {MediaKind.VIDEO: _NEVER, MediaKind.AUDIO: _NEVER}
+        self._last_ms = {MediaKind.VIDEO: 0, MediaKind.AUDIO: 0}
+
+    def readable(self) -> None:
+        """The server says something."""
+        data = self.connection.receive()
+        for event in self.connection.events(data) if data else []:
+            if asks_on(event):
+                self._session.publish(self._name)
+            elif isinstance(event, PublishAccepted):
+                self._begin(time.monotonic_ns())
+        self.connection.flush()
+
+    def _begin(self, now: int) -> None:
+        """Send headers and one keyframe; then only sound, until the pictures are wanted."""
+        self.is_live = True
+        self._began = now
+        for frame in stream.start_frames():
+            message = RawMessage(frame.kind, 0, self._session.stream_id, frame.payload)
+            self.connection.outgoing += encode_standalone(
+                message, stream.chunk_stream_of(frame.kind), self._chunk_size
+            )
+        self._send(MediaKind.VIDEO, 0, now)
+        self._due[MediaKind.AUDIO] = now + stream.AUDIO_INTERVAL_NS
+        self.connection.flush()
+
+    def show_pictures(self, now: int, measured: bool) -> None:
+        """Begin a new group of pictures; from there on everything counts, or does not."""
+        for kind, interval in _INTERVALS.items():
+            self._due[kind] = now + int(interval * self._place_among_others)
+        self._place = 0
+        self._will_measure = measured
+
+    def fall_silent(self) -> None:
+        """Send nothing more."""
+        self._due = {MediaKind.VIDEO: _NEVER, MediaKind.AUDIO: _NEVER}
+
+    @property
+    def next_due(self) -> int:
+        """When the next frame is to leave."""
+        return min(self._due.values())
+
+    def send_due(self, now: int) -> None:
+        """Send what is due."""
+        for kind, interval in _INTERVALS.items():
+            while self._due[kind] <= now:
+                due = self._due[kind]
+                self._due[kind] += interval
+                if kind is MediaKind.VIDEO:
+                    self._measured = self._will_measure
+                    place, self._place = self._place, (self._place + 1) % stream.PICTURES_PER_GROUP
+                else:
+                    place = stream.AUDIO_PLACE
+                self._send(kind, place, due)
+                if self._measured:
+                    step = (now - due) // STEP_NS
+                    self.lateness[step] = self.lateness.get(step, 0) + 1
+        self.connection.flush()
+
+    def _send(self, kind: MediaKind, place: int, due: int) -> None:
+        timestamp = (due - self._began) // 1_000_000
+        later = timestamp - self._last_ms[kind]
+        self._last_ms[kind] = timestamp
+        self.connection.outgoing += self._frames[place].fill(
+            later, time.monotonic_ns(), self._number, self._measured
+        )
+        self._number += 1
+        if self._measured:
+            self.sent_frames += 1
+            self.sent_bytes += stream.SIZES[place]
+
+    def unacknowledged(self) -> int:
+        """What the server has not taken, here or in the kernel."""
+        if not self.connection.is_open:
+            return 0
+        waiting = fcntl.ioctl(self.connection.sock.fileno(), termios.TIOCOUTQ, bytes(4))
+        return len(self.connection.outgoing) + int.from_bytes(waiting, sys.byteorder)
+
+
+class PublishWorker:
+    """All publishers, in one process."""
+
+    def __init__(self, control: Control, task: PublishTask) -> None:
+        self._control = control
+        self._task = task
+        self._frames = stream.outgoing_frames(task.chunk_size)
+        self._poll = select.epoll()
+        self._poll.register(control.orders, select.EPOLLIN)
+        self._publishers: dict[int, Publisher] = {}
+        self._told_ready = False
+        self._drain_until: int | None = None
+        self._running = True
+
+    def run(self) -> None:
+        """Go on until told to stop."""
+        while self._running:
+            self._dial_some()
+            now = time.monotonic_ns()
+            next_due = now + int(_LOOK_EVERY * 1e9)
+            for publisher in self._publishers.values():
+                if publisher.next_due <= now:
+                    publisher.send_due(now)
+                next_due = min(next_due, publisher.next_due)
+            self._report_if_drained(now)
+            wait = next_due - time.monotonic_ns()
+            if wait > 0:
+                # epoll counts in milliseconds: too coarse for leaving in time.
+                time.sleep(wait / 1e9)
+            self._look()
+
+    def _dial_some(self) -> None:
+        if self._told_ready:
+            return
+        live = sum(publisher.is_live for publisher in self._publishers.values())
+        while len(self._publishers) < self._task.streams and len(self._publishers) - live < _AT_ONCE:
+            publisher = Publisher(self._task, len(self._publishers), self._frames)
+            descriptor = publisher.connection.sock.fileno()
+            self._publishers[descriptor] = publisher
+            self._poll.register(descriptor, select.EPOLLIN)
+            publisher.connection.flush()
+        if live == self._task.streams:
+            self._told_ready = True
+            self._control.say("ready")
+
+    def _look(self) -> None:
+        for descriptor, _ in self._poll.poll(0):
+            if descriptor == self._control.orders:
+                for order in self._control.read():
+                    self._obey(order["do"])
+            else:
+                self._publishers[descriptor].readable()
+
+    def _obey(self, order: str) -> None:
+        now = time.monotonic_ns()
+        match order:
+            case "warm up" | "open":
+                self._control.begin_counting()
+                for publisher in self._publishers.values():
+                    publisher.show_pictures(now, measured=order == "open")
+            case "close":
+                for publisher in self._publishers.values():
+                    publisher.fall_silent()
+                self._drain_until = now + 3 * 10**9
+            case "stop":
+                self._running = False
+
+    def _report_if_drained(self, now: int) -> None:
+        if self._drain_until is None:
+            return
+        publishers = self._publishers.values()
+        unsent = 0
+        for publisher in publishers:
+            publisher.connection.flush()
+            unsent += publisher.unacknowledged()
+        if unsent and now < self._drain_until:
+            return
+        self._drain_until = None
+        lateness: Histogram = {}
+        for publisher in publishers:
+            for step, count in publisher.lateness.items():
+                lateness[step] = lateness.get(step, 0) + count
+        self._control.say(
+            "sent",
+            Sent(
+                frames=sum(publisher.sent_frames for publisher in publishers),
+                bytes=sum(publisher.sent_bytes for publisher in publishers),
+                unsent=unsent,
+                lateness=lateness,
+                lost_connections=sum(not publisher.connection.is_open for publisher in publishers),
+            ),
+        )
+        self._control.say("used", self._control.used())

@@ -1,0 +1,192 @@
+"""The servers that are compared: started on 127.0.0.1, and ended by their number."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+import attrs
+
+from tests.bench.connections import APP, HOST
+from tests.bench.workers import BenchError
+from tests.service.command import TWISTD
+
+NGINX_MODULE = Path("/usr/lib/nginx/modules/ngx_rtmp_module.so")
+
+_START_WITHIN = 20.0
+_STOP_WITHIN = 5.0
+_ATTEMPTS = 3
+
+
+@attrs.frozen
+class Wishes:
+    """What a server is to do besides serving."""
+
+    #: Where each stream is sent on to.
+    destinations: tuple[str, ...] = ()
+    record: bool = False
+
+
+@attrs.frozen
+class Contestant:
+    """A server that can be started; ours with further options, or nginx-rtmp."""
+
+    name: str
+    options: tuple[str, ...] = ()
+    is_nginx: bool = False
+
+    def command(self, folder: Path, port: int, wishes: Wishes) -> list[str]:
+        """How to start it."""
+        recordings = folder / "recordings"
+        recordings.mkdir(exist_ok=True)
+        if self.is_nginx:
+            configuration = folder / "nginx.conf"
+            configuration.write_text(nginx_configuration(folder, port, wishes))
+            # A worker of nginx may run as somebody else.
+            recordings.chmod(0o777)
+            errors = folder / "error.log"
+            return [nginx_program(), "-c", str(configuration), "-p", str(folder), "-e", str(errors)]
+        command = [*TWISTD, "-n", "--pidfile=", "rtmprelay", "--listen", f"{HOST}:{port}", *self.options]
+        for url in wishes.destinations:
+            command += ["--relay-to", url]
+        if wishes.record:
+            command += ["--record-all", "--record-dir", str(recordings)]
+        return command
+
+
+OURS = Contestant("rtmprelay")
+NGINX = Contestant("nginx-rtmp", is_nginx=True)
+
+
+def ours_with_window(window: str) -> Contestant:
+    """rtmprelay with another merge window."""
+    return Contestant(f"rtmprelay, window {window}", ("--merge-window", window))
+
+
+def nginx_program() -> str:
+    """Where nginx is, if anywhere."""
+    return shutil.which("nginx") or "/usr/sbin/nginx"
+
+
+def nginx_is_there() -> bool:
+    """Whether nginx-rtmp can be started (Debian: nginx and libnginx-mod-rtmp)."""
+    return Path(nginx_program()).exists() and NGINX_MODULE.exists()
+
+
+def nginx_configuration(folder: Path, port: int, wishes: Wishes) -> str:
+    """One worker, as ours is one process; no access log; everything else as nginx-rtmp has it by default."""
+    push = "".join(f"push {url}; " for url in wishes.destinations)
+    record = f"record all; record_path {folder / 'recordings'}; " if wishes.record else ""
+    user = "user root; " if os.geteuid() == 0 else ""
+    return (
+        f"load_module {NGINX_MODULE};\n"
+        f"daemon off; worker_processes 1; worker_rlimit_nofile 8192; {user}\n"
+        f"pid {folder}/nginx.pid; error_log {folder}/error.log error;\n"
+        "events { worker_connections 4096; }\n"
+        "rtmp { access_log off; chunk_size 4096;\n"
+        f"  server {{ listen {HOST}:{port};\n"
+        f"    application {APP} {{ live on; {push}{record}}}\n"
+        "  }\n}\n"
+    )
+
+
+def free_port() -> int:
+    """A port that nobody listened on a moment ago."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class RunningServer:
+    """A server for one measurement; a `with` block ends it and removes its files."""
+
+    def __init__(self, contestant: Contestant, wishes: Wishes) -> None:
+        self._contestant = contestant
+        self._wishes = wishes
+        self.folder = Path(tempfile.mkdtemp(prefix="rtmprelay-bench-"))
+        self.port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it ended by itself."""
+        return self._process is None or self._process.poll() is not None
+
+    def recordings(self) -> list[Path]:
+        """The files that it recorded."""
+        return sorted((self.folder / "recordings").iterdir())
+
+    def __enter__(self) -> RunningServer:
+        try:
+            self._start()
+        except BaseException:
+            self._clean_up()
+            raise
+        return self
+
+    def _start(self) -> None:
+        for _ in range(_ATTEMPTS):
+            # Somebody may take the port before the server does; then another one is tried.
+            self.port = free_port()
+            command = self._contestant.command(self.folder, self.port, self._wishes)
+            with (self.folder / "output.log").open("wb") as output:
+                self._process = subprocess.Popen(
+                    command,
+                    cwd=self.folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+            if self._accepts_soon():
+                return
+            self.stop()
+        log = (self.folder / "output.log").read_text(errors="replace")[-300:]
+        raise BenchError(f"{self._contestant.name} did not start: {log.strip()}")
+
+    def _accepts_soon(self) -> bool:
+        deadline = time.monotonic() + _START_WITHIN
+        while time.monotonic() < deadline and not self.has_ended:
+            with socket.socket() as probe:
+                if probe.connect_ex((HOST, self.port)) == 0:
+                    return True
+            time.sleep(0.02)
+        return False
+
+    def stop(self) -> None:
+        """End it: politely, and if that does not help, with what it started."""
+        process = self._process
+        if process is None:
+            return
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(_STOP_WITHIN)
+            except subprocess.TimeoutExpired:
+                # Its group is its own: it was started so.
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait(_STOP_WITHIN)
+        self._process = None
+
+    def _clean_up(self) -> None:
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._clean_up()

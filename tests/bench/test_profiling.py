@@ -1,0 +1,61 @@
+"""Profiles, and the cost of single steps."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.bench import profiling, steps
+
+STACKS = """\
+main (a.py:1);send (b.py:7) 6
+main (a.py:1);send (b.py:8) 1
+main (a.py:1);read (c.py:3);<module> (b.py:9) 1
+main (a.py:1) 2
+"""
+
+
+def test_time_belongs_to_the_innermost_line() -> None:
+    assert profiling.by_place(STACKS) == [
+        (0.6, "send (b.py:7)"),
+        (0.2, "main (a.py:1)"),
+        (0.1, "send (b.py:8)"),
+        (0.1, "<module> (b.py:9)"),
+    ]
+
+
+def test_time_by_file() -> None:
+    assert [(round(share, 3), part) for share, part in profiling.by_part(STACKS)] == [
+        (0.8, "b.py"),
+        (0.2, "a.py"),
+    ]
+
+
+def test_the_profile_for_people() -> None:
+    text = profiling.as_text(STACKS)
+    assert text.splitlines()[0] == " 80.0%  b.py"
+    assert "nothing" in profiling.as_text("\n")
+
+
+def test_a_second_of_media() -> None:
+    """As many frames as the stream has, in order."""
+    frames = steps.a_second_of_media()
+    assert len(frames) == 30 + 43
+    assert [frame.timestamp_ms for frame in frames] == sorted(frame.timestamp_ms for frame in frames)
+
+
+def test_steps_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step does its work and takes some time; how much is not for a test to judge."""
+    monkeypatch.setattr(steps, "_REPEATS", 1)
+    frames = steps.a_second_of_media()
+    found = [*steps.reading_steps(frames), *steps.stream_steps(frames), *steps.delivery_steps(frames)]
+    assert len(found) == 8
+    assert all(step.microseconds > 0 for step in found)
+
+
+def test_receivers_that_sleep() -> None:
+    """Sending to them works, and they end when they are left."""
+    receivers = steps.SleepingReceivers(2)
+    try:
+        receivers.cost_of_sending(1000, lambda: None, rounds=2)
+    finally:
+        receivers.close()

@@ -1,0 +1,49 @@
+"""A process of the load generator. The benchmark starts it; it does one task, which is its first order."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+from typing import Any
+
+import cattrs
+
+from tests.bench.connections import RefusedError
+from tests.bench.control import Control
+from tests.bench.joining import JoinWorker
+from tests.bench.publishing import PublishWorker
+from tests.bench.receive_workers import PlayWorker, SinkWorker
+from tests.bench.tasks import JoinTask, PlayTask, PublishTask, SinkTask
+
+#: Seconds after which a worker ends whatever happens.
+_LONGEST_LIFE = 300
+
+_ROLES: dict[str, tuple[type[Any], type[Any]]] = {
+    "PublishTask": (PublishTask, PublishWorker),
+    "PlayTask": (PlayTask, PlayWorker),
+    "SinkTask": (SinkTask, SinkWorker),
+    "JoinTask": (JoinTask, JoinWorker),
+}
+
+
+def main() -> int:
+    """Do the task."""
+    signal.alarm(_LONGEST_LIFE)
+    control = Control()
+    order = control.first()
+    task_type, worker_type = _ROLES[order["task"]]
+    worker = worker_type(control, cattrs.structure(order["settings"], task_type))
+    # A collection in the middle of a measurement would look like latency.
+    gc.collect()
+    gc.disable()
+    try:
+        worker.run()
+    except (RefusedError, ConnectionError) as error:
+        control.say("failed", str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

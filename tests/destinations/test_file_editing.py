@@ -1,0 +1,189 @@
+"""Changes to the relay configuration file: one entry at a time, all or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rtmprelay.destinations import file_editing
+from rtmprelay.destinations.config_file import read_relay_config
+from rtmprelay.destinations.file_editing import RelayFile, replace_file
+from rtmprelay.errors import ConfigError
+
+NEW = {"name": "new", "url": "rtmp://new.example/app", "stream_key": "nëw"}
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file with a key in the environment, one in a file, and an odd order."""
+    monkeypatch.setenv("A_KEY", "from-the-environment")
+    (tmp_path / "key").write_text("from-a-file\n")
+    file = tmp_path / "relay.json"
+    file.write_text(
+        """{"destinations": [
+        {"url": "rtmp://a.example/app", "stream_key": "${A_KEY}", "name": "a", "linger": 0.5},
+        {"name": "b", "url": "rtmp://b.example/app", "stream_key_file": "key", "metadata": {"ü": [1, 2.50]}}
+        ]}"""
+    )
+    return file
+
+
+def entries(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(path.read_text())["destinations"]
+    return found
+
+
+def test_adding_switching_and_removing(path: Path) -> None:
+    """Only the entry in question is touched; placeholders and order stay."""
+    before = entries(path)
+    file = RelayFile(str(path))
+    assert file.names == {"a", "b"}
+    file.add(NEW)
+    assert entries(path) == [*before, NEW]
+    assert "nëw" in path.read_text()
+    assert file.names == {"a", "b", "new"}
+    file.enable("a", False)
+    assert entries(path) == [{**before[0], "enabled": False}, before[1], NEW]
+    assert list(entries(path)[0]) == ["url", "stream_key", "name", "linger", "enabled"]
+    file.remove("new")
+    file.enable("a", True)
+    assert entries(path) == [{**before[0], "enabled": True}, before[1]]
+    assert file.names == {"a", "b"}
+    assert [one.name for one in read_relay_config(str(path))] == ["a", "b"]
+    assert [name.name for name in path.parent.iterdir() if "new" in name.name] == []
+
+
+def test_what_cannot_be_done_changes_nothing(path: Path) -> None:
+    """A name that is taken, one that is not there, an entry that would make the file bad."""
+    before = path.read_bytes()
+    file = RelayFile(str(path))
+    with pytest.raises(ConfigError, match="has a destination 'a' already"):
+        file.add({**NEW, "name": "a"})
+    with pytest.raises(ConfigError, match="go to the same place"):
+        file.add({"name": "c", "url": "rtmp://a.example/app/from-the-environment"})
+    with pytest.raises(ConfigError, match="unknown field"):
+        file.add({**NEW, "nmae": 1})
+    with pytest.raises(ConfigError, match="does not stand in"):
+        file.remove("none")
+    with pytest.raises(ConfigError, match="does not stand in"):
+        file.enable("none", True)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"destinations": 1}', '{"destinations": [1]}', '{"more": 1}']
+)
+def test_a_broken_file_is_left_alone(path: Path, content: str) -> None:
+    """It must be mended by whoever broke it; what stood there before is still known."""
+    file = RelayFile(str(path))
+    path.write_text(content)
+    with pytest.raises(ConfigError, match="mended"):
+        file.add(NEW)
+    assert path.read_text() == content
+    RelayFile(str(path))
+
+
+def test_a_file_that_has_gone(path: Path) -> None:
+    """An error, and no new file."""
+    file = RelayFile(str(path))
+    path.unlink()
+    with pytest.raises(ConfigError, match="cannot be read"):
+        file.add(NEW)
+    assert not path.exists()
+    assert RelayFile(str(path)).names == frozenset()
+
+
+def test_permissions_and_links_stay(path: Path) -> None:
+    """The file that a link leads to is replaced, not the link."""
+    path.chmod(0o640)
+    link = path.parent / "link.json"
+    link.symlink_to(path)
+    RelayFile(str(link)).add(NEW)
+    assert link.is_symlink()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert len(entries(path)) == 3
+
+
+def test_nobody_else_can_read_the_new_file_for_a_moment(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is made for its owner only, and gets the old permissions when it is whole."""
+    path.chmod(0o644)
+    modes = []
+    real = os.fchmod
+
+    def note(descriptor: int, mode: int) -> None:
+        modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
+        real(descriptor, mode)
+
+    monkeypatch.setattr(os, "fchmod", note)
+    RelayFile(str(path)).add(NEW)
+    assert modes == [0o600]
+
+
+@pytest.mark.parametrize("step", ["write", "fsync", "replace"])
+def test_a_disk_that_fails_leaves_the_old_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """At whatever step: the old content is whole, nothing is left over, and the error says why."""
+    before = path.read_bytes()
+
+    def fail(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    if step == "write":
+        monkeypatch.setattr(os, "fchown", fail)
+    else:
+        monkeypatch.setattr(os, step, fail)
+    with pytest.raises(ConfigError, match="No space left on device"):
+        RelayFile(str(path)).add(NEW)
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["key", "relay.json"]
+
+
+def test_a_crash_leaves_the_old_file_or_the_new_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new content is on the disk before it gets the name."""
+    order = []
+    real_sync, real_replace = os.fsync, os.replace
+
+    def sync(descriptor: int) -> None:
+        order.append("sync")
+        real_sync(descriptor)
+
+    def rename(source: Any, target: Any) -> None:
+        order.append("rename")
+        real_replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "replace", rename)
+    replace_file(path, b"new")
+    assert order == ["sync", "rename", "sync"]
+    assert path.read_bytes() == b"new"
+
+
+def test_a_left_over_of_a_crash_is_no_obstacle(path: Path) -> None:
+    """Nor is it followed if somebody made it a link."""
+    other = path.parent / "other"
+    other.write_text("untouched")
+    left_over = path.with_name(f".{path.name}.{os.getpid()}.new")
+    left_over.write_text("half")
+    RelayFile(str(path)).add(NEW)
+    assert len(entries(path)) == 3
+    left_over.symlink_to(other)
+    with pytest.raises(ConfigError):
+        RelayFile(str(path)).remove("new")
+    assert other.read_text() == "untouched"
+
+
+def test_no_error_shows_a_key(path: Path) -> None:
+    """Neither those of the file nor the new one."""
+    path.write_text(path.read_text().replace('"linger": 0.5', '"linger": "s3cret"'))
+    with pytest.raises(ConfigError) as caught:
+        RelayFile(str(path)).add({**NEW, "stream_key": "an0ther"})
+    for secret in ("s3cret", "an0ther", "from-the-environment", "from-a-file"):
+        assert secret not in str(caught.value)
+    assert file_editing.__doc__

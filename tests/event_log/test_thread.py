@@ -1,0 +1,232 @@
+"""The event log's thread: on a real disk, on one that stands still, and inside a service."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.interfaces import IReactorTime
+
+from rtmprelay.config import RelayConfig
+from rtmprelay.event_bus import EventBus
+from rtmprelay.event_log.disk import DiskFile, EventFile, open_on_disk
+from rtmprelay.event_log.log import EventLog
+from rtmprelay.event_log.settings import EventLogSettings
+from rtmprelay.events import EventsLost, PlayStarted
+from rtmprelay.service import RelayService
+from tests.event_log.helpers import INSTANCE, parse
+from tests.helpers import (
+    EventList,
+    connect_client,
+    group,
+    real_reactor_fixture,
+    real_reactor_test,
+    start_frames,
+    the_reactor,
+    until,
+)
+
+EVENT = PlayStarted(connection="c000001", stream="live/test")
+
+
+class World:
+    """An event log with its thread."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any], open_file: Any = open_on_disk) -> None:
+        self.folder = folder
+        self.bus = EventBus()
+        self.told = EventList()
+        self.bus.add_sink(self.told)
+        reactor = the_reactor()
+        self.log = EventLog(
+            folder,
+            EventLogSettings(folder=folder, **settings),
+            self.bus,
+            reactor,
+            reactor.callFromThread,
+            open_file,
+        )
+        self.log.start(INSTANCE)
+
+    def lines(self) -> list[dict[str, Any]]:
+        return lines_in(self.folder)
+
+
+def lines_in(folder: Path) -> list[dict[str, Any]]:
+    found = [line for path in folder.glob("*.jsonl") for line in parse(path.read_bytes())]
+    return sorted(found, key=lambda line: int(line["number"]))
+
+
+Make = Callable[..., World]
+
+
+@real_reactor_fixture
+async def make(tmp_path: Path) -> AsyncIterator[Make]:
+    """Make event logs that are stopped behind the test."""
+    worlds: list[World] = []
+
+    def make_one(open_file: Any = open_on_disk, **settings: Any) -> World:
+        worlds.append(World(tmp_path / "events", {"flush_interval": 0.01, **settings}, open_file))
+        return worlds[-1]
+
+    yield make_one
+    for world in worlds:
+        await world.log.stop()
+
+
+@real_reactor_test
+async def test_events_reach_the_disk_without_being_asked(make: Make) -> None:
+    world = make()
+    for count in range(1, 30):
+        world.bus.publish(EVENT)
+        # Each time the thread was idle before.
+        await until(lambda count=count: len(world.lines()) == count, "the line")  # type: ignore[misc]
+
+
+@real_reactor_test
+async def test_much_at_once_is_written_at_once(make: Make) -> None:
+    world = make(flush_interval=1000.0, flush_bytes=10_000)
+    for _ in range(1000):
+        world.bus.publish(EVENT)
+    await until(lambda: len(world.lines()) > 900, "most lines")
+    await world.log.stop()
+    assert [line["number"] for line in world.lines()] == list(range(1, 1001))
+
+
+class StandingFile(DiskFile):
+    """A file on a disk that stands still until it is told to go on."""
+
+    gate: threading.Event
+
+    def append(self, data: bytes | memoryview) -> int:
+        self.gate.wait(20)
+        return super().append(data)
+
+
+def standing_disk(gate: threading.Event) -> Callable[[Path, float], tuple[Path, EventFile]]:
+    def open_standing(folder: Path, time: float) -> tuple[Path, EventFile]:
+        path, file = open_on_disk(folder, time)
+        assert isinstance(file, DiskFile)
+        standing = StandingFile(file.descriptor, path)
+        standing.gate = gate
+        return path, standing
+
+    return open_standing
+
+
+@real_reactor_test
+async def test_a_disk_that_stands_still_is_not_waited_for(make: Make) -> None:
+    gate = threading.Event()
+    world = make(standing_disk(gate), queue_bytes=100_000)
+    try:
+        began = IReactorTime(the_reactor()).seconds()
+        for _ in range(2000):
+            world.bus.publish(EVENT)
+        assert IReactorTime(the_reactor()).seconds() - began < 5
+        lost = world.log.lost
+        assert 0 < lost < 2000
+    finally:
+        gate.set()
+    await until(lambda: world.told.of(EventsLost), "the account of what was lost")
+    assert [event.count for event in world.told.of(EventsLost)] == [lost]
+    await until(lambda: world.lines()[-1]["event"] == "events_lost", "its line")
+    assert len(world.lines()) == 2000 - lost + 1
+    assert world.lines()[-1]["number"] == 2001
+
+
+@real_reactor_test
+async def test_a_stop_waits_for_a_disk_only_so_long(make: Make) -> None:
+    gate = threading.Event()
+    world = make(standing_disk(gate), stop_timeout=0.1)
+    world.bus.publish(EVENT)
+    await world.log.stop()
+    gate.set()
+    await until(lambda: world.lines(), "the line")
+
+
+@real_reactor_test
+async def test_a_bug_in_the_thread_harms_nobody(make: Make) -> None:
+    def broken(folder: Path, time: float) -> tuple[Path, EventFile]:
+        raise ZeroDivisionError
+
+    world = make(broken)
+    world.bus.publish(EVENT)
+    await until(lambda: world.log._finished.called, "the end of the thread")
+    world.bus.publish(EVENT)
+    await world.log.stop()
+
+
+def event_log_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "rtmprelay-event-log"}
+
+
+@real_reactor_test
+async def test_a_service_writes_all_that_happens_in_it(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "events"
+    service = RelayService(
+        RelayConfig(
+            listen=("tcp:0:interface=127.0.0.1",), event_log=EventLogSettings(folder=folder, gzip=True)
+        )
+    )
+    told = EventList()
+    service.events.add_sink(told)
+    for run in (1, 2):
+        service.startService()
+        port = getattr(service.addresses[0], "port", 0)
+        publisher = await connect_client(f"tcp:127.0.0.1:{port}")
+        await publisher.publish("test?token=hush-hush")
+        publisher.send(*start_frames(), *group(0))
+        viewer = await connect_client(f"tcp:127.0.0.1:{port}")
+        await viewer.play("test?token=hush-hush")
+        await viewer.close()
+        await service.stopService()
+        await publisher.close()
+        assert len(list(folder.iterdir())) == run
+    lines = [
+        line
+        for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        for line in parse(path.read_bytes())
+    ]
+    assert [line["event"] for line in lines] == [event.name for event in told.events]
+    first, second = (lines[: len(lines) // 2], lines[len(lines) // 2 :])
+    for run_lines in (first, second):
+        assert run_lines[0]["event"] == "server_started"
+        assert run_lines[-1]["event"] == "server_stopped"
+        assert len({line["instance"] for line in run_lines}) == 1
+        assert [line["number"] for line in run_lines] == list(range(1, len(run_lines) + 1))
+    assert first[0]["instance"] != second[0]["instance"]
+    assert "hush" not in json.dumps(lines)
+    (stopped,) = (line for line in first if line["event"] == "play_stopped")
+    assert stopped["stream"] == "live/test"
+    assert stopped["reason"]
+    await until(lambda: not event_log_threads(), "the end of the thread")
+
+
+@real_reactor_test
+async def test_a_service_without_an_event_log_has_no_thread_and_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = event_log_threads()
+    service = RelayService(RelayConfig(listen=()))
+    service.startService()
+    assert event_log_threads() <= before
+    await service.stopService()
+    assert list(tmp_path.iterdir()) == []
+
+
+@real_reactor_test
+async def test_a_folder_that_cannot_be_made_stops_nobody(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    settings = EventLogSettings(folder=tmp_path / "file" / "events")
+    service = RelayService(RelayConfig(listen=(), event_log=settings))
+    told = EventList()
+    service.events.add_sink(told)
+    service.startService()
+    await until(lambda: len(told.events) > 1, "the failure")
+    assert told.events[1].name == "event_log_failed"
+    await service.stopService()

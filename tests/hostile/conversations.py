@@ -1,0 +1,91 @@
+"""What clients really send, byte by byte, and what becomes of it in bad hands."""
+
+from __future__ import annotations
+
+import random
+
+from rtmprelay.session.client_session import ClientSession
+from rtmprelay.session.events import (
+    ConnectRequested,
+    PlayRequested,
+    PublishRequested,
+)
+from rtmprelay.session.server_session import ServerSession
+from tests.helpers import group, start_frames
+
+#: The names under which the conversations publish; nobody else uses them.
+NAMES = ("hostile-a", "hostile-b", "hostile-c")
+
+#: Numbers that have broken parsers before.
+_TELLING = (
+    b"\xff\xff\xff",
+    b"\x00\x00\x00",
+    b"\xff\xff\xff\xff",
+    b"\x7f\xff\xff\xff",
+    b"\x80\x00\x00\x00",
+    b"\x00",
+)
+
+
+def _talk(client: ClientSession, name: str, play: bool) -> tuple[bytes, bytes]:
+    """Let a client talk to a server; what each of them said."""
+    server = ServerSession(0.0)
+    sent = answered = b""
+    asked = False
+    for _ in range(20):
+        upstream = client.bytes_to_send()
+        sent += upstream
+        for event in server.receive_data(upstream, 0.0) if upstream else ():
+            if isinstance(event, ConnectRequested | PublishRequested | PlayRequested):
+                server.accept(event.request_id)
+        downstream = server.bytes_to_send()
+        answered += downstream
+        if downstream:
+            client.receive_data(downstream, 0.0)
+        elif not upstream and not asked:
+            asked = True
+            (client.play if play else client.publish)(name)
+    return sent, answered
+
+
+def conversation(name: str, play: bool = False, use_digest: bool = True) -> bytes:
+    """All that a client sends, from the handshake to its media."""
+    client = ClientSession("live", "rtmp://127.0.0.1/live", use_digest=use_digest)
+    sent, _ = _talk(client, name, play)
+    if not play:
+        for frame in (*start_frames(), *group(0), *group(400)):
+            sent += client.send_media(frame)
+    return sent
+
+
+def answers() -> bytes:
+    """All that a server says to a publisher."""
+    return _talk(ClientSession("live", "rtmp://127.0.0.1/live", use_digest=False), "name", False)[1]
+
+
+def mutate(original: bytes, chance: random.Random) -> bytes:
+    """The same conversation with a few things wrong; how many and which, chance decides."""
+    data = bytearray(original)
+    # The handshake is checked little: most of what can go wrong comes behind its 3,073 bytes.
+    first = 0 if chance.random() < 0.2 else min(3073, len(data) - 1)
+    for _ in range(chance.choice((1, 1, 2, 4, 16))):
+        place = chance.randrange(first, len(data))
+        length = chance.choice((1, 2, 8, 64, 512))
+        match chance.randrange(7):
+            case 0:
+                data[place] ^= 1 << chance.randrange(8)
+            case 1:
+                data[place : place + 1] = chance.choice(_TELLING)
+            case 2:
+                data[place : place + length] = chance.randbytes(length)
+            case 3:
+                del data[place : place + length]
+            case 4:
+                data[place:place] = data[place : place + length]
+            case 5:
+                data[place:place] = chance.randbytes(length)
+            case _:
+                del data[max(place, first + 1) :]
+        if len(data) <= first + 1:
+            break
+    return bytes(data)

@@ -1,0 +1,98 @@
+"""A relay that does not let everybody in, and encoders and players that try."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import attrs
+from twisted.internet.utils import getProcessOutputAndValue
+
+from rtmprelay.authorizers.scrypt_keys import ScryptHash
+from rtmprelay.secret import Secret
+from tests.helpers import the_reactor
+from tests.service.interop import DEADLINE, H264_AAC, FFmpeg
+
+#: Everything secret in these tests has this in it.
+MARK = "MARKED"
+
+PLAIN, HASHED, WATCH, PASSWORD = f"{MARK}-plain", f"{MARK}-hashed", f"{MARK}-watch", f"{MARK}-pass+word="
+
+
+def keys() -> dict[str, Any]:
+    """The content of a keys file: keys for live, users for studio."""
+    return {
+        "streams": [
+            {
+                "match": "live/*",
+                "publish": {"keys": [PLAIN, str(ScryptHash.of(Secret(HASHED)))]},
+                "play": {"keys": [WATCH]},
+            },
+            {"match": "studio/*", "publish": {"users": ["anna"]}, "play": {"users": ["anna"]}},
+        ],
+        "users": {"anna": PASSWORD},
+        "ask_for_user": ["studio"],
+    }
+
+
+def write_keys(folder: Path, content: object = None) -> Path:
+    """A keys file that only its owner reads."""
+    path = folder / "keys.json"
+    path.write_text(json.dumps(keys() if content is None else content))
+    path.chmod(0o600)
+    return path
+
+
+@attrs.frozen
+class Ended:
+    """How ffmpeg ended."""
+
+    code: int
+    said: str
+
+
+def film(ffmpeg: FFmpeg, seconds: int = 3) -> Path:
+    """Something to publish."""
+    source = f"-f lavfi -i testsrc=size=160x120:rate=25 -f lavfi -i sine -t {seconds}"
+    return ffmpeg.make(f"auth{seconds}.flv", f"{source} {H264_AAC}")
+
+
+async def run_ffmpeg(ffmpeg: FFmpeg, *arguments: str) -> Ended:
+    """Run ffmpeg to its end, whatever that is."""
+    running = getProcessOutputAndValue(
+        ffmpeg.program,
+        ["-hide_banner", "-nostdin", "-v", "error", *arguments],
+        env=None,
+        reactor=the_reactor(),
+    )
+    _, said, code = await running.addTimeout(DEADLINE, the_reactor())
+    return Ended(code, said.decode(errors="replace"))
+
+
+async def try_to_publish(ffmpeg: FFmpeg, url: str, seconds: int = 3) -> Ended:
+    """Publish a short film, faster than it plays."""
+    path = str(film(ffmpeg, seconds))
+    return await run_ffmpeg(ffmpeg, "-readrate", "3", "-i", path, "-c", "copy", "-f", "flv", url)
+
+
+async def try_to_play(ffmpeg: FFmpeg, url: str) -> Ended:
+    """Watch for a moment."""
+    return await run_ffmpeg(ffmpeg, "-i", url, "-t", "0.5", "-c", "copy", "-f", "null", "-")
+
+
+def make_wheel(folder: Path, name: str, files: dict[str, str]) -> Path:
+    """A package that pip can install, without any tool that builds packages."""
+    info = f"{name}-1.0.dist-info"
+    content = {
+        **files,
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    content[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in [*content, f"{info}/RECORD"])
+    path = folder / f"{name}-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, text in content.items():
+            archive.writestr(member, text)
+    return path

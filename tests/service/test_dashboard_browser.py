@@ -1,0 +1,330 @@
+"""The dashboard as an operator uses it: a real browser, a real relay with two destinations, a real ffmpeg."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rtmprelay.session.events import PublishAccepted
+from tests.helpers import keyframe, start_frames
+from tests.service.browser import MISSING, Browser, until
+from tests.service.command import LOOPBACK, BlockingClient, Server
+from tests.service.interop import FFmpeg
+
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"a browser is needed, and there is no {MISSING}")
+
+TOKEN = "token-that-opens"
+KEY = "KEY-that-nobody-may-see"
+
+#: A moving picture and a tone, small: decoding it costs the browser next to nothing.
+MEDIA = (
+    "-f lavfi -i testsrc2=s=320x180:r=25 -f lavfi -i sine=440:r=48000 -t 20"
+    " -c:v libx264 -preset veryfast -g 25 -pix_fmt yuv420p -b:v 400k -c:a aac"
+)
+
+HARMFUL = "<img src=x onerror=window.harmed=1>"
+
+VIDEO = """
+const video = document.querySelector("video");
+const { buffered } = video;
+return {
+  time: video.currentTime,
+  frames: video.getVideoPlaybackQuality().totalVideoFrames,
+  behind: buffered.length ? buffered.end(buffered.length - 1) - video.currentTime : null,
+};
+"""
+
+
+def listening(server: Server, protocol: str) -> int:
+    """The port on which a server speaks a protocol."""
+
+    def found() -> re.Match[str] | None:
+        assert server.process.poll() is None, server.text()
+        return re.search(rf"Listening on 127\.0\.0\.1:(\d+) for {protocol}", server.text())
+
+    return int(until(found, f"listening for {protocol}")[1])
+
+
+class LiveEvent:
+    """A relay with two destinations, both on a second server, and somebody who publishes."""
+
+    def __init__(self, folder: Path, ffmpeg: FFmpeg) -> None:
+        self._folder = folder
+        self._ffmpeg = ffmpeg
+        self._media = ffmpeg.make("dashboard.flv", MEDIA)
+        self._publisher: subprocess.Popen[bytes] | None = None
+        (folder / "sink").mkdir()
+        self.sink = Server(folder / "sink")
+        self.config = folder / "relay.json"
+        places = [self.place(name) | {"name": name} for name in ("first", "second")]
+        self.config.write_text(json.dumps({"destinations": places}))
+        self.relay = self._start(LOOPBACK)
+        self.http_port = listening(self.relay, "HTTP")
+        self.url = f"http://127.0.0.1:{self.http_port}/"
+
+    def _start(self, http: str) -> Server:
+        options = ("--http-status", http, "--http-token", TOKEN, "--relay-config", str(self.config))
+        return Server(
+            self._folder, *options, "--record-all", "--record-dir", str(self._folder / "recordings")
+        )
+
+    def place(self, name: str) -> dict[str, str]:
+        """Where a destination goes."""
+        return {"url": f"rtmp://127.0.0.1:{self.sink_port}/live", "stream_key": f"{KEY}-{name}"}
+
+    @property
+    def sink_port(self) -> int:
+        return listening(self.sink, "RTMP")
+
+    @property
+    def rtmp_port(self) -> int:
+        return listening(self.relay, "RTMP")
+
+    def publish(self) -> None:
+        """Let ffmpeg publish, until it is stopped."""
+        self.stop_publishing()
+        command = [self._ffmpeg.program, "-v", "error", "-re", "-stream_loop", "-1", "-i", str(self._media)]
+        command += ["-c", "copy", "-f", "flv", f"rtmp://127.0.0.1:{self.rtmp_port}/live/concert"]
+        self._publisher = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def stop_publishing(self) -> None:
+        if self._publisher is not None:
+            self._publisher.kill()
+            self._publisher.wait()
+            self._publisher = None
+
+    def stop_relay(self) -> None:
+        self.relay.stop()
+
+    def start_relay_again(self) -> None:
+        """On the same HTTP port."""
+        self.relay = self._start(f"tcp:{self.http_port}:interface=127.0.0.1")
+        assert listening(self.relay, "HTTP") == self.http_port
+
+    def metric(self, name: str) -> float:
+        """One figure of /metrics."""
+        with urllib.request.urlopen(f"{self.url}metrics", timeout=10) as answer:
+            lines = dict(
+                line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if line[0] != "#"
+            )
+        return float(lines[name])
+
+    def stop(self) -> None:
+        self.stop_publishing()
+        self.relay.stop()
+        self.sink.stop()
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory, ffmpeg: FFmpeg) -> Iterator[LiveEvent]:
+    """One event for all tests of this file."""
+    event = LiveEvent(tmp_path_factory.mktemp("event"), ffmpeg)
+    try:
+        event.publish()
+        yield event
+    finally:
+        event.stop()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory, live: LiveEvent) -> Iterator[Browser]:
+    """The page, as an operator leaves it open all the time."""
+    browser = Browser(tmp_path_factory.mktemp("browser"))
+    try:
+        # Nothing moves by itself: a click must find what it aims at.
+        browser.emulate_media({"prefers-reduced-motion": "reduce"})
+        browser.resize(1280, 900)
+        browser.open(live.url)
+        yield browser
+    finally:
+        browser.quit()
+
+
+def card(kind: str, key: str) -> str:
+    """The selector of a card."""
+    return f".{kind}[data-key='{key}']"
+
+
+STREAM = card("stream", "live/concert")
+
+
+def word(page: Browser, selector: str) -> str:
+    """The state that a card shows, if it is there."""
+    return page.text(f"{selector} [data-part=badgeWord]") if page.count(selector) else ""
+
+
+def unlock(page: Browser) -> None:
+    """Give the token, unless that was done."""
+    if not page.count(".controls"):
+        page.click("#unlock")
+        page.type("#unlock-dialog [name=token]", TOKEN)
+        page.click("#unlock-dialog [type=submit]")
+        until(lambda: page.count(".controls"), "the controls")
+
+
+def wait_for_pictures(page: Browser, selector: str, wanted: int) -> None:
+    """Wait until a canvas has shown so many different pictures."""
+    seen: set[str] = set()
+
+    def enough() -> bool:
+        seen.add(page.run("return document.querySelector(arguments[0]).toDataURL()", selector))
+        return len(seen) >= wanted
+
+    until(enough, f"{wanted} pictures")
+
+
+def hide(page: Browser, hidden: bool) -> None:
+    """Let the page believe that nobody sees it, or that somebody does."""
+    page.run(
+        "Object.defineProperty(document, 'hidden', { value: arguments[0], configurable: true });"
+        "document.dispatchEvent(new Event('visibilitychange'))",
+        hidden,
+    )
+
+
+def test_the_page_shows_the_stream_and_both_destinations(page: Browser, live: LiveEvent) -> None:
+    until(lambda: word(page, STREAM) == "Live", "the stream")
+    until(lambda: word(page, card("destination", "first")) == "Connected", "the first destination")
+    until(lambda: word(page, card("destination", "second")) == "Connected", "the second destination")
+    until(lambda: page.text(f"{STREAM} [data-part=rate]") != "\u2013", "the bitrate")
+    assert page.text(f"{STREAM} .media") == "H.264 320\u00d7180 · AAC 48 kHz mono"
+    until(lambda: page.text(f"{STREAM} [data-part=keyframes]") == "1.0 s", "the keyframe interval")
+    until(lambda: page.text(f"{STREAM} [data-part=fps]").startswith("25"), "the measured frame rate")
+    until(lambda: page.text(f"{STREAM} [data-part=recording]") == "Recording", "the recording")
+    assert page.text(f"{STREAM} .chips") == "first\nsecond"
+    assert page.text("#total-connected") == "2"
+    until(lambda: "publish of live/concert" in page.text("#events ol").lower(), "the event")
+    assert page.text("#connection-word") == "Live"
+    # The addresses are those of this relay, whatever its port.
+    page.click(f"{STREAM} [data-part=links]")
+    assert page.text(f"{STREAM} [data-part=rtmpLink]") == f"rtmp://127.0.0.1:{live.rtmp_port}/live/concert"
+    page.click(f"{STREAM} [data-part=links]")
+    assert page.complaints() == []
+
+
+def test_nothing_can_be_changed_without_a_token(page: Browser) -> None:
+    assert page.count(".controls, .kick") == 0
+    assert page.run("return document.getElementById('add-destination').checkVisibility()") is False
+
+
+def test_plots_move(page: Browser) -> None:
+    """New samples come, and the picture of the plot changes."""
+    for selector in (STREAM, card("destination", "first")):
+        page.run("document.querySelector(arguments[0]).scrollIntoView()", selector)
+        wait_for_pictures(page, f"{selector} canvas", 4)
+    page.run("scrollTo(0, 0)")
+
+
+def test_the_preview_plays_and_stops(page: Browser, live: LiveEvent) -> None:
+    """Near the live edge; and nothing is downloaded when nobody looks."""
+    watching = 'rtmprelay_players{kind="mp4"}'
+    page.click(f"{STREAM} [data-part=preview]")
+    until(lambda: page.run(VIDEO)["time"] > 0, "the first picture")
+    before = page.run(VIDEO)
+    until(lambda: page.run(VIDEO)["time"] > before["time"] + 2, "two more seconds")
+    after = page.run(VIDEO)
+    assert after["frames"] > before["frames"] + 20
+    assert after["behind"] < 3
+    assert live.metric(watching) == 1
+    # Somebody goes back to the beginning: it is made up for.
+    page.run("const video = document.querySelector('video'); video.currentTime = video.buffered.start(0)")
+    until(lambda: page.run(VIDEO)["behind"] < 2, "the live edge")
+    hide(page, True)
+    until(lambda: live.metric(watching) == 0, "the end of the download while nobody looks")
+    hide(page, False)
+    until(lambda: live.metric(watching) == 1, "the new download")
+    page.click(f"{STREAM} [data-part=preview]")
+    until(lambda: live.metric(watching) == 0, "the end of the download")
+    assert page.count("video[src]") == 0
+    assert page.complaints() == []
+
+
+def test_a_destination_is_added_and_removed_by_clicking(page: Browser, live: LiveEvent) -> None:
+    """For good, too: it is written to the configuration file. Its key is nowhere to be seen."""
+    unlock(page)
+    place = live.place("third")
+    page.click("#add-destination")
+    for field, value in (("name", "third"), ("url", place["url"]), ("stream_key", place["stream_key"])):
+        page.type(f"#add-dialog [name={field}]", value)
+    page.click("#add-dialog [name=lasting]")
+    page.click("#add-dialog [type=submit]")
+    third = card("destination", "third")
+    until(lambda: word(page, third) == "Connected", "the new destination")
+    assert "third" in live.config.read_text()
+    assert KEY not in page.run("return document.documentElement.outerHTML")
+
+    page.click("#add-destination")
+    page.type("#add-dialog [name=name]", "third")
+    page.type("#add-dialog [name=url]", place["url"])
+    page.click("#add-dialog [type=submit]")
+    until(
+        lambda: "third" in page.text("#add-dialog [role=alert]"), "the refusal of a second one of this name"
+    )
+    page.click("#add-dialog [data-close]")
+    assert all("409" in line for line in page.complaints())
+
+    page.click(f"{third} [data-part=enable]")
+    until(lambda: word(page, third) == "Disabled", "the end of its use")
+    page.click(f"{third} [data-part=enable]")
+    until(lambda: word(page, third) == "Connected", "its return")
+    page.click(f"{third} [data-part=reconnect]")
+    until(lambda: page.text(f"{third} [data-part=reconnects]") != "0", "the reconnection")
+
+    page.click(f"{third} [data-part=remove]")
+    page.click("#confirm-dialog [type=submit]")
+    until(lambda: page.count(third) == 0, "the removal")
+    assert "third" not in live.config.read_text()
+    assert page.complaints() == []
+
+
+def test_a_publisher_is_disconnected_by_clicking(page: Browser, live: LiveEvent) -> None:
+    unlock(page)
+    page.click(f"{STREAM} .kick")
+    assert "live/concert" in page.text("#confirm-dialog")
+    page.click("#confirm-dialog [type=submit]")
+    until(lambda: word(page, STREAM) == "Ended", "the end")
+    live.publish()
+    until(lambda: word(page, STREAM) == "Live", "the return")
+    assert page.complaints() == []
+
+
+def test_a_name_with_html_is_shown_as_text(page: Browser, live: LiveEvent) -> None:
+    stranger = BlockingClient(live.rtmp_port)
+    stranger.session.publish(HARMFUL)
+    stranger.wait(PublishAccepted)
+    stranger.send(*start_frames(), keyframe(0))
+    names = "return [...document.querySelectorAll('.stream h3')].map((each) => each.textContent)"
+    until(lambda: f"live/{HARMFUL}" in page.run(names), "the stranger's stream")
+    assert page.run("return window.harmed") is None
+    stranger.socket.close()
+    assert page.complaints() == []
+
+
+def test_a_phone_needs_no_scrolling_sideways(page: Browser) -> None:
+    for width in (360, 390):
+        page.resize(width, 780)
+        wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert page.run(wide) == 0
+    page.resize(1280, 900)
+
+
+def test_the_page_survives_a_restart_of_the_server(page: Browser, live: LiveEvent) -> None:
+    """It says that the relay is gone; then it goes on by itself, with the plot of before and the token."""
+    unlock(page)
+    live.stop_relay()
+    until(lambda: page.text("#connection-word") == "Reconnecting…", "the loss")
+    assert "No connection to the relay" in page.text("#banner")
+    live.start_relay_again()
+    until(lambda: page.text("#connection-word") == "Live", "the return")
+    assert page.run("return document.getElementById('banner').hidden") is True
+    live.publish()
+    until(lambda: word(page, STREAM) == "Live", "the stream")
+    assert page.count(".controls") == 2
+    # The browser itself notes that nobody answered.
+    assert all("ERR_" in line for line in page.complaints())

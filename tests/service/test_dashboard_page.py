@@ -1,0 +1,612 @@
+"""The dashboard in a real browser, with a server that says what is needed: extreme data, refusals, small functions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.service import fake_relay_http as fake
+from tests.service.browser import MISSING, Browser, until
+from tests.service.fake_relay_http import FakeRelay
+from tests.service.interop import FFmpeg
+
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"a browser is needed, and there is no {MISSING}")
+
+#: Names that would do harm as HTML, or break a page that is not ready for them.
+HOSTILE_NAMES = (
+    "<img src=x onerror=window.harmed=1>",
+    "</script><script>window.harmed=1</script>",
+    "'\"><svg onload=window.harmed=1>",
+    "x" * 255,
+    "שלום-עולם",
+    "🎥🎸 concert 🇩🇪",
+    "a/b/c",
+    "__proto__",
+    "constructor",
+)
+
+#: For each function of a module: arguments, and what comes out.
+PURE_FUNCTIONS: dict[str, list[tuple[str, list[Any], Any]]] = {
+    "format.js": [
+        ("bitrate", [None], "\u2013"),
+        ("bitrate", [0], "0 kbit/s"),
+        ("bitrate", [4.25], "4.3 kbit/s"),
+        ("bitrate", [842.4], "842 kbit/s"),
+        ("bitrate", [999.6], "1.00 Mbit/s"),
+        ("bitrate", [6120.5], "6.12 Mbit/s"),
+        ("bitrate", [61_205], "61.2 Mbit/s"),
+        ("bitrate", [2_500_000], "2.50 Gbit/s"),
+        ("bytes", [0], "0 B"),
+        ("bytes", [999], "999 B"),
+        ("bytes", [1500], "1.50 kB"),
+        ("bytes", [2_850_000_000], "2.85 GB"),
+        ("bytes", [None], "\u2013"),
+        ("count", [1234567], "1,234,567"),
+        ("counted", [1, "message"], "1 message"),
+        ("counted", [0, "message"], "0 messages"),
+        ("duration", [0], "0:00"),
+        ("duration", [42.9], "0:42"),
+        ("duration", [3753], "1:02:33"),
+        ("duration", [183_845], "2 d 03:04:05"),
+        ("duration", [None], "\u2013"),
+        ("span", [0.2], "1 s"),
+        ("span", [65], "1 min 05 s"),
+        ("span", [7800], "2 h 10 min"),
+        ("span", [259_200], "3 days"),
+        ("frameRate", [25], "25"),
+        ("frameRate", [29.9701], "29.97"),
+        ("frameRate", [None], "\u2013"),
+        ("videoWords", [{"codec": "H.264 AVC", "width": 1920, "height": 1080}], "H.264 1920\u00d71080"),
+        ("videoWords", [{"codec": None, "width": None, "height": None}], "Video"),
+        ("videoWords", [None], None),
+        ("audioWords", [{"codec": "AAC", "sample_rate": 44100, "channels": 2}], "AAC 44.1 kHz stereo"),
+        ("audioWords", [{"codec": "Opus", "sample_rate": None, "channels": None}], "Opus"),
+        ("dropWords", [{"not_connected": 1200, "queue_full": 0}], "1,200 not connected"),
+        ("dropWords", [{"a_new_reason": 1, "queue_full": 5}], "5 receiver too slow, 1 a new reason"),
+        ("dropWords", [{}], ""),
+        ("sentence", ["the key is wrong"], "The key is wrong."),
+        ("sentence", ["Really?"], "Really?"),
+        ("sentence", [None], ""),
+        ("clock", ["nonsense"], "\u2013"),
+    ],
+    "scale.js": [
+        ("scaleFor", [0], {"top": 10, "ticks": [0, 5, 10], "unit": "kbit/s", "labels": ["0", "5", "10"]}),
+        (
+            "scaleFor",
+            [6200],
+            {
+                "top": 7500,
+                "ticks": [0, 2500, 5000, 7500],
+                "unit": "Mbit/s",
+                "labels": ["0", "2.5", "5", "7.5"],
+            },
+        ),
+    ],
+}
+
+#: How ffmpeg encodes, and what browsers call that.
+CODECS = {
+    "-c:v libx264 -profile:v high -c:a aac": ("avc1.64000c", "mp4a.40.2"),
+    "-c:v libx265 -x265-params log-level=none -tag:v hvc1 -c:a aac": ("hvc1.1.6.L60.90", "mp4a.40.2"),
+    "-c:v libaom-av1 -cpu-used 8 -c:a libopus": ("av01.0.00M.08", "opus"),
+    "-c:v libvpx-vp9 -c:a flac -strict -2": ("vp09.00.11.08", "flac"),
+}
+
+#: Text that is less legible than WCAG AA wants: 4.5 to 1, or 3 to 1 for large text.
+FAINT_TEXT = """
+const canvas = document.createElement("canvas"); canvas.width = canvas.height = 1;
+const context = canvas.getContext("2d", { willReadFrequently: true });
+const paint = (colours) => {
+  context.clearRect(0, 0, 1, 1);
+  for (const colour of colours) { context.fillStyle = colour; context.fillRect(0, 0, 1, 1); }
+  return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3);
+};
+const light = (rgb) => {
+  const [r, g, b] = rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const found = [];
+for (const element of document.querySelectorAll("body *")) {
+  const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+  const disabled = element.closest(":disabled, [data-state=disabled], [data-state=idle], .symbols, .offscreen, .preview");
+  if (!own || disabled || !element.checkVisibility({ visibilityProperty: true })) continue;
+  const behind = [];
+  for (let each = element; each; each = each.parentElement) behind.unshift(getComputedStyle(each).backgroundColor);
+  const style = getComputedStyle(element);
+  const [text, back] = [light(paint([...behind, style.color])), light(paint(behind))];
+  const contrast = (Math.max(text, back) + 0.05) / (Math.min(text, back) + 0.05);
+  const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.66 && style.fontWeight >= 700);
+  if (contrast < (large ? 3 : 4.5)) found.push(`${element.textContent.trim().slice(0, 40)}: ${contrast.toFixed(2)}`);
+}
+return found;
+"""
+
+
+#: What sticks out of its card, and is cut off there; what is shortened on purpose is no fault.
+CUT_OFF = """
+const found = [];
+for (const card of document.querySelectorAll(".card")) {
+  const edge = card.getBoundingClientRect().right;
+  for (const element of card.querySelectorAll("*")) {
+    let shortened = false;
+    for (let each = element.parentElement; each !== card; each = each.parentElement) {
+      shortened ||= getComputedStyle(each).overflowX !== "visible";
+    }
+    const { right } = element.getBoundingClientRect();
+    if (!shortened && right > edge) found.push(`${element.className} ${right - edge}`);
+  }
+}
+return found;
+"""
+
+
+@pytest.fixture(scope="module")
+def open_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all tests: to start it takes seconds."""
+    browser = Browser(tmp_path_factory.mktemp("browser"))
+    # Nothing moves by itself: a click must find what it aims at.
+    browser.emulate_media({"prefers-reduced-motion": "reduce"})
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture
+def browser(open_browser: Browser) -> Iterator[Browser]:
+    """The browser; afterwards its console must be empty."""
+    open_browser.resize(1280, 900)
+    yield open_browser
+    assert open_browser.complaints() == []
+    open_browser.open("about:blank")
+
+
+@pytest.fixture
+def relay() -> Iterator[FakeRelay]:
+    """The server."""
+    relay = FakeRelay()
+    yield relay
+    relay.stop()
+
+
+def show(browser: Browser, relay: FakeRelay) -> None:
+    """Open the page and wait until it shows something. Each relay has a port of its own: nothing is remembered."""
+    browser.open(relay.url)
+    until(lambda: browser.run("return document.body.dataset.loaded"), "the first status")
+
+
+def unlock(browser: Browser, token: str = fake.TOKEN) -> None:
+    """Give a token."""
+    browser.click("#unlock")
+    browser.type("#unlock-dialog [name=token]", token)
+    browser.click("#unlock-dialog [type=submit]")
+
+
+def wait_for_text(browser: Browser, selector: str, wanted: str) -> None:
+    """Wait until an element shows a text."""
+    until(lambda: browser.text(selector) == wanted, f"{selector}: {wanted}")
+
+
+def overflow(browser: Browser) -> int:
+    """By how many pixels the page is wider than the window."""
+    return int(
+        browser.run(
+            "const { scrollWidth, clientWidth } = document.documentElement; return scrollWidth - clientWidth"
+        )
+    )
+
+
+@pytest.mark.parametrize("module", PURE_FUNCTIONS)
+def test_the_small_functions(module: str, browser: Browser, relay: FakeRelay) -> None:
+    """Numbers, times and words are as people read them."""
+    show(browser, relay)
+    cases = PURE_FUNCTIONS[module]
+    results = browser.run(
+        "const [module, calls] = arguments;"
+        "return import(module).then((all) => calls.map(([name, values]) => all[name](...values)))",
+        f"/assets/{module}",
+        [[name, arguments] for name, arguments, _ in cases],
+    )
+    for (name, arguments, expected), result in zip(cases, results, strict=True):
+        assert result == expected, f"{name}({json.dumps(arguments)})"
+
+
+def test_a_series_has_gaps_and_forgets(browser: Browser, relay: FakeRelay) -> None:
+    """What was not measured is a gap; history from the server joins what the page saw itself; old samples go."""
+    show(browser, relay)
+    stretches, summary, count, quiet = browser.run("""
+        return import("/assets/series.js").then(({ Series }) => {
+          const series = new Series(1);
+          for (let time = 100; time < 110; time += 1) series.push(time, 5);
+          series.push(110, null);
+          series.push(111, 7);
+          series.push(111.1, 8);
+          series.load([1, null, 3], 140, 1);
+          const found = series.stretches(0).map((stretch) => stretch.map(([time, value]) => [time, value]));
+          const summary = series.summary(0);
+          for (let time = 141; time < 1200; time += 1) series.push(time, 0);
+          return [found, summary, series.times.length, series.hasData(0)];
+        });
+    """)
+    assert stretches == [[[time, 5] for time in range(100, 110)], [[111, 8]], [[138, 1]], [[140, 3]]]
+    assert (summary["least"], summary["most"]) == (1, 8)
+    assert 300 <= count <= 310
+    assert quiet is False
+
+
+def test_an_empty_relay_says_what_to_do(browser: Browser, relay: FakeRelay) -> None:
+    """Without streams and destinations there is help, with the addresses of this very server."""
+    relay.hello["rtmp"] = [{"scheme": "rtmp", "port": 1936}]
+    show(browser, relay)
+    assert browser.text("#publish-server") == "rtmp://127.0.0.1:1936/live"
+    assert browser.text("#publish-command").endswith("-f flv rtmp://127.0.0.1:1936/live/test")
+    assert "--relay-to" in browser.text("#no-destinations")
+    assert browser.text("#events .empty") == "Nothing has happened yet."
+    browser.click("[data-copy=publish-server]")
+    until(lambda: browser.text("[data-copy=publish-server]") == "Copied", "the copy")
+
+
+def test_names_are_text_whatever_they_hold(browser: Browser, relay: FakeRelay) -> None:
+    """Names of strangers never become HTML, and no name makes the page wider than a small phone."""
+    names = list(HOSTILE_NAMES)
+    for name in names:
+        relay.streams[f"live/{name}"] = fake.stream(f"live/{name}", destinations=names)
+        problem = {"status": "error", "last_error": name * 5, "match": name, "url": f"rtmp://{name}/"}
+        relay.destinations[name] = fake.destination(
+            name, outlets=[{"stream": name, "status": "error"}], **problem
+        )
+    relay.hello["events"] = [
+        {"time": relay.now, "event": "publish_started", "level": "warn", "sentence": name} for name in names
+    ]
+    browser.resize(360, 740)
+    show(browser, relay)
+    shown = browser.run("return [...document.querySelectorAll('.stream h3')].map((each) => each.textContent)")
+    assert sorted(shown) == sorted(f"live/{name}" for name in names)
+    shown = browser.run(
+        "return [...document.querySelectorAll('.destination h3')].map((each) => each.textContent)"
+    )
+    assert sorted(shown) == sorted(names)
+    # What changes is text, too.
+    for destination in relay.destinations.values():
+        destination |= {"last_error": f"now {destination['name']}", "url": f"now {destination['name']}"}
+    relay.tell_status()
+    until(lambda: browser.text("[data-part=problemWords]").startswith("Now "), "the change")
+    assert browser.run("return window.harmed") is None
+    assert browser.count(".card img, .card script, #events img, #events script") == 0
+    for compact in (True, False):
+        browser.run(
+            "const box = document.querySelector('[name=compact]'); if (box.checked !== arguments[0]) box.click()",
+            compact,
+        )
+        assert overflow(browser) == 0
+        assert browser.run(CUT_OFF) == []
+
+
+def test_fifty_of_each_stay_fast(browser: Browser, relay: FakeRelay) -> None:
+    """With 50 streams and 50 destinations an update takes little time, and only what is seen is drawn."""
+    for number in range(50):
+        relay.streams[f"live/{number}"] = fake.stream(f"live/{number}", destinations=[f"to {number}"])
+        relay.destinations[f"to {number}"] = fake.destination(f"to {number}")
+    show(browser, relay)
+    assert browser.count(".stream") == browser.count(".destination") == 50
+    browser.devtools("Performance.enable")
+
+    def busy() -> float:
+        metrics = browser.devtools("Performance.getMetrics")["metrics"]
+        return float(next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration"))
+
+    before, rounds = busy(), 20
+    for number in range(rounds):
+        for stream in relay.streams.values():
+            stream |= {"bitrate_kbps": 3000 + number, "duration": 100 + number, "fps": 25 + number / 100}
+        for destination in relay.destinations.values():
+            destination |= {"bitrate_kbps": 3000 + number, "messages_sent": 1000 + number}
+        relay.tell_status()
+        wait_for_text(browser, ".stream .time", f"1:{40 + number}")
+    spent = (busy() - before) / rounds
+    print(f"an update of 50 streams and 50 destinations: {spent * 1000:.0f} ms of the page's thread")  # noqa: T201
+    # Measured: 30 to 50 ms, of which half is this test looking. A second is what an update may take at all.
+    assert spent < 0.3
+    # A canvas that was never drawn has its size from the standard.
+    drawn = browser.run(
+        "return [...document.querySelectorAll('canvas')].filter((each) => each.width !== 300).length"
+    )
+    assert 0 < drawn < 50
+
+
+def test_what_people_do_survives_updates(browser: Browser, relay: FakeRelay) -> None:
+    """Elements stay, with focus, selection and what was typed."""
+    relay.streams["live/b"] = fake.stream("live/b")
+    relay.destinations["YouTube"] = fake.destination("YouTube")
+    show(browser, relay)
+    unlock(browser)
+    until(lambda: browser.count(".controls"), "the controls")
+    browser.run(
+        "window.before = document.querySelector('.stream'); window.badge = before.querySelector('.time').firstChild"
+    )
+    browser.click("#add-destination")
+    browser.type("#add-dialog [name=name]", "half a na")
+    relay.streams["live/a"] = fake.stream("live/a")
+    relay.streams["live/b"]["duration"] = 4000
+    relay.tell_status()
+    until(lambda: browser.count(".stream") == 2, "the second stream")
+    assert (
+        browser.run(
+            "const second = document.querySelectorAll('.stream')[1];"
+            "return second === before && second.querySelector('.time').firstChild === badge && badge.data"
+        )
+        == "1:06:40"
+    )
+    assert browser.run("return document.activeElement.name") == "name"
+    assert browser.run("return document.activeElement.value") == "half a na"
+    browser.click("#add-dialog [data-close]")
+
+
+def test_errors_of_changes_are_shown_in_words(browser: Browser, relay: FakeRelay) -> None:
+    """Next to the form, or in the card; and a token that is not good any more locks the page."""
+    relay.destinations["YouTube"] = fake.destination("YouTube", lasting=True)
+    show(browser, relay)
+    assert browser.count(".controls, .kick") == 0
+    assert browser.run("return document.getElementById('add-destination').checkVisibility()") is False
+    unlock(browser, "wrong")
+    until(lambda: browser.text("#unlock-dialog [role=alert]") == "This is not the relay's token.", "the no")
+    browser.run("document.querySelector('#unlock-dialog form').reset()")
+    browser.type("#unlock-dialog [name=token]", fake.TOKEN)
+    browser.click("#unlock-dialog [type=submit]")
+    until(lambda: browser.count(".controls"), "the controls")
+
+    # The token is known after a reload, and only in this tab.
+    browser.open(relay.url)
+    until(lambda: browser.count(".controls"), "the controls")
+    assert browser.run("return Object.values(localStorage)") == []
+
+    relay.change_refusal = (409, "there is a destination of this name already")
+    browser.click("#add-destination")
+    browser.type("#add-dialog [name=name]", "YouTube")
+    browser.type("#add-dialog [name=url]", "rtmps://host/app")
+    browser.type("#add-dialog [name=stream_key]", "very secret")
+    browser.click("#add-dialog [type=submit]")
+    words = "There is a destination of this name already."
+    until(lambda: browser.text("#add-dialog [role=alert]") == words, "the error")
+    wanted = {"name": "YouTube", "url": "rtmps://host/app", "stream_key": "very secret", "lasting": False}
+    assert relay.changes.pop() == ("POST", "/destinations", wanted)
+    assert "very secret" not in browser.run("return document.documentElement.outerHTML")
+    browser.click("#add-dialog [data-close]")
+    assert browser.run("return document.querySelector('#add-dialog [name=stream_key]').value") == ""
+
+    browser.click(".destination [data-part=reconnect]")
+    until(lambda: browser.text(".destination [role=alert]") == words, "the error in the card")
+    relay.change_refusal = None
+    browser.click(".destination [data-part=remove]")
+    browser.click("#confirm-dialog [type=submit]")
+    until(lambda: ("DELETE", "/destinations/YouTube?lasting=true", None) in relay.changes, "the removal")
+
+    relay.change_refusal = (401, "the token is wrong")
+    browser.click(".destination [data-part=enable]")
+    until(lambda: not browser.count(".controls"), "the lock")
+    assert browser.run("return sessionStorage.length") == 0
+    # The browser itself notes every refused request on its console.
+    assert all("409" in line or "401" in line for line in browser.complaints())
+
+
+def test_a_server_that_allows_no_changes(browser: Browser, relay: FakeRelay) -> None:
+    """The page says how to allow them."""
+    relay.hello["changes_allowed"] = False
+    show(browser, relay)
+    browser.click("#unlock")
+    assert "--http-token" in browser.text("#locked-dialog")
+    browser.click("#locked-dialog [data-close]")
+
+
+def test_a_lost_connection_is_told_and_found_again(browser: Browser, relay: FakeRelay) -> None:
+    """The page says since when, why, and what to do; then it goes on by itself."""
+    relay.streams["live/a"] = fake.stream("live/a")
+    show(browser, relay)
+    assert browser.text("#connection-word") == "Live"
+    relay.refusal = (503, "there are 100 readers of events already: try again later")
+    relay.disconnect()
+    until(lambda: browser.text("#connection-word") == "Reconnecting…", "the loss")
+    until(lambda: "there are 100 readers" in browser.text("#banner").lower(), "the reason")
+    assert "No connection to the relay since" in browser.text("#banner")
+    relay.refusal = None
+    until(lambda: browser.text("#connection-word") == "Live", "the return")
+    assert browser.run("return document.getElementById('banner').checkVisibility()") is False
+    assert all("503" in line for line in browser.complaints())
+
+
+def test_a_stream_that_ended_is_remembered(browser: Browser, relay: FakeRelay) -> None:
+    """An operator sees what is missing and why, until it returns or is dismissed."""
+    relay.streams["live/a"] = fake.stream("live/a")
+    show(browser, relay)
+    event = {"event": "publish_stopped", "stream": "live/a", "reason": "the connection was lost"}
+    relay.tell("event", event | {"time": relay.now, "level": "info", "sentence": "publish of live/a stopped"})
+    gone = relay.streams.pop("live/a")
+    relay.tell_status()
+    until(lambda: browser.text(".stream .badge") == "Ended", "the end")
+    assert browser.text(".stream .note").endswith("The connection was lost.\nDismiss")
+    relay.streams["live/a"] = gone
+    relay.tell_status()
+    until(lambda: browser.text(".stream .badge").startswith("Live"), "the return")
+    del relay.streams["live/a"]
+    relay.tell_status()
+    until(lambda: browser.text(".stream .badge") == "Ended", "the end")
+    browser.click(".stream [data-part=dismiss]")
+    assert browser.count(".stream") == 0
+
+
+def test_events_are_filtered_and_bounded(browser: Browser, relay: FakeRelay) -> None:
+    """Newest first; routine is left out unless asked for; at most 200 rows; the same again is one row."""
+    show(browser, relay)
+
+    def tell(name: str, level: str, words: str) -> None:
+        relay.tell("event", {"time": relay.now, "event": name, "level": level, "sentence": words})
+
+    for number in range(250):
+        tell("play_started", "info", f"player {number}")
+    tell("handshake_completed", "info", "routine")
+    for _ in range(3):
+        tell("destination_failed", "warn", "<b>failed</b>")
+        tell("destination_connecting", "info", "routine as well")
+    times = "#events li:first-child [data-part=times]"
+    until(lambda: browser.count(times) and browser.text(times) == "3 times", "the last event")
+    assert browser.text("#events li:first-child [data-part=words]") == "<b>failed</b>."
+    assert browser.count("#events li") == 200
+    assert browser.text("#events li:nth-child(2) p") == "Player 249."
+    browser.type("#events input", "player 17")
+    assert browser.count("#events li") == 11
+    browser.run(
+        "const box = document.querySelector('#events input'); box.value = ''; box.dispatchEvent(new Event('input'))"
+    )
+    for choice, expected in (("all", 200), ("warnings", 1)):
+        browser.run(
+            "const box = document.querySelector('#events select'); box.value = arguments[0]; box.dispatchEvent(new Event('change'))",
+            choice,
+        )
+        assert browser.count("#events li") == expected
+    assert browser.text(times) == "3 times"
+
+
+def test_a_plot_is_crisp_and_can_be_read_out(browser: Browser, relay: FakeRelay) -> None:
+    """As many pixels as the screen has; with the mouse or the keyboard, the value at a time; nothing in a gap."""
+    relay.streams["live/a"] = fake.stream("live/a")
+    relay.hello["history"]["streams"]["live/a"] = [2000] * 100 + [None] * 100 + [4000] * 99
+    show(browser, relay)
+    pixels, width = browser.run(
+        "const plot = document.querySelector('canvas'); return [plot.width, plot.clientWidth]"
+    )
+    assert abs(pixels - 2 * width) <= 1
+    readout = ".stream output"
+    browser.run("document.querySelector('.stream canvas').focus()")
+    for keys, expected in (
+        ("\ue011", "2.00 Mbit/s · "),
+        ("\ue014" * 30, "no data · "),
+        ("\ue010", "6.12 Mbit/s · "),
+    ):
+        browser.type(".stream canvas", keys)
+        assert browser.text(readout).startswith(expected)
+    browser.type(".stream canvas", "\ue00c")
+    assert browser.run("return document.querySelector(arguments[0]).hidden", readout) is True
+    assert "between 2.00 Mbit/s and" in browser.run("return document.querySelector('canvas').ariaLabel")
+
+
+def test_every_state_of_a_destination_has_a_word(browser: Browser, relay: FakeRelay) -> None:
+    """Colour is never alone; a failing one says why, and when it is tried again."""
+    words = {
+        "idle": "Idle",
+        "connecting": "Connecting",
+        "connected": "Connected",
+        "error": "Failing",
+        "disabled": "Disabled",
+    }
+    for state in words:
+        relay.destinations[state] = fake.destination(state, status=state, enabled=state != "disabled")
+    failure = {"last_error": "the server refused the key", "error_class": "refused"}
+    relay.destinations["error"] |= failure | {"next_attempt_in": 65.0}
+    relay.destinations["gone"] = fake.destination("gone", status="error", given_up=True, **failure)
+    show(browser, relay)
+    for state, word in words.items():
+        assert browser.text(f".destination[data-key={state}] .badge").startswith(word)
+    assert browser.text("[data-key=gone] .badge") == "Given up"
+    problem = browser.text("[data-key=error] .problem")
+    assert problem.startswith("Refused by the server: The server refused the key. Next attempt in 1 min 0")
+    assert browser.text("#total-failing") == "2 failing"
+    assert browser.run("return document.title") == "⚠ 2 failing \u2013 rtmprelay"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_is_legible(theme: str, browser: Browser, relay: FakeRelay) -> None:
+    """All text has the contrast that WCAG AA asks for; the theme is remembered."""
+    relay.streams["live/a"] = fake.stream(
+        "live/a", messages_dropped=5, dropped_by_reason={"queue_full": 5}, destinations=["error"]
+    )
+    relay.streams["live/b"] = fake.stream("live/b", live=False, publisher=None)
+    for state in ("connecting", "connected", "error"):
+        relay.destinations[state] = fake.destination(state, status=state, last_error="it broke")
+    relay.hello["events"] = [{"time": relay.now, "event": "x", "level": "warn", "sentence": "it broke"}]
+    show(browser, relay)
+    browser.run("document.querySelector(`input[name=theme][value=${arguments[0]}]`).click()", theme)
+    browser.open(relay.url)
+    until(lambda: browser.run("return document.body.dataset.loaded"), "the first status")
+    assert browser.run("return getComputedStyle(document.documentElement).colorScheme") == theme
+    unlock(browser)
+    until(lambda: browser.count(".controls"), "the controls")
+    browser.click(".stream [data-part=links]")
+    assert browser.run(FAINT_TEXT) == []
+    for dialog in ("add-dialog", "unlock-dialog", "locked-dialog"):
+        browser.run("document.getElementById(arguments[0]).showModal()", dialog)
+        assert browser.run(FAINT_TEXT) == []
+        browser.run("document.getElementById(arguments[0]).close()", dialog)
+
+
+def test_everything_has_a_name(browser: Browser, relay: FakeRelay) -> None:
+    """Each button, link, field and plot has a name for people who do not see it; landmarks are there."""
+    relay.streams["live/a"] = fake.stream("live/a")
+    relay.destinations["YouTube"] = fake.destination("YouTube")
+    show(browser, relay)
+    tree = browser.devtools("Accessibility.getFullAXTree")["nodes"]
+    nameless = [
+        node["role"]["value"]
+        for node in tree
+        if not node["ignored"]
+        and node["role"]["value"]
+        in ("button", "link", "textbox", "searchbox", "checkbox", "radio", "combobox", "image")
+        and not node["name"]["value"]
+    ]
+    assert nameless == []
+    roles = {node["role"]["value"] for node in tree}
+    assert {"banner", "navigation", "main", "region", "heading", "article"} <= roles
+
+
+def test_a_page_below_a_path(browser: Browser, relay: FakeRelay) -> None:
+    """A reverse proxy may put it anywhere: all addresses are relative to the page's own."""
+    relay.prefix = "/below/a/path"
+    relay.url += "below/a/path/"
+    relay.streams["live/a"] = fake.stream("live/a")
+    show(browser, relay)
+    unlock(browser)
+    until(lambda: browser.count(".kick"), "the controls")
+    browser.click(".stream [data-part=links]")
+    assert browser.text(".stream [data-part=flvLink]") == f"{relay.url}live/a.flv"
+    browser.click(".kick")
+    browser.click("#confirm-dialog [type=submit]")
+    until(lambda: ("DELETE", "/below/a/path/streams/live/a/publisher", None) in relay.changes, "the change")
+
+
+def test_codecs_are_read_from_real_headers(browser: Browser, relay: FakeRelay, ffmpeg: FFmpeg) -> None:
+    """What ffmpeg wrote is named as browsers want it; a part of the header is waited for."""
+    source = "-f lavfi -i testsrc2=s=320x180:r=25 -f lavfi -i sine=440:r=48000 -t 0.2 -pix_fmt yuv420p"
+    for arguments, codecs in CODECS.items():
+        file = ffmpeg.make(f"{codecs[0]}.mp4", f"{source} {arguments} -movflags empty_moov+default_base_moof")
+        relay.media[f"/{codecs[0]}.mp4"] = file.read_bytes()
+    show(browser, relay)
+    script = """
+        return Promise.all([import("/assets/mp4_codecs.js"), fetch(arguments[0]).then((got) => got.arrayBuffer())])
+          .then(([{ readHeader }, content]) => {
+            const bytes = new Uint8Array(content);
+            const header = readHeader(bytes);
+            return [header.codecs, readHeader(bytes.subarray(0, header.length - 1))];
+          });
+    """
+    for codecs in CODECS.values():
+        assert browser.run(script, f"/{codecs[0]}.mp4") == [list(codecs), None]
+
+
+def test_a_preview_that_cannot_be_played_says_so(browser: Browser, relay: FakeRelay, ffmpeg: FFmpeg) -> None:
+    """In words, where the picture would be: a codec that the browser does not know, or a stream that is gone."""
+    relay.streams["live/a"] = fake.stream("live/a")
+    source = "-f lavfi -i testsrc2=s=320x180:r=25 -t 0.2 -pix_fmt yuv420p -c:v libx264"
+    file = ffmpeg.make("unknown.mp4", f"{source} -movflags empty_moov+default_base_moof")
+    relay.media["/live/a.mp4"] = file.read_bytes()
+    show(browser, relay)
+    browser.run("MediaSource.isTypeSupported = () => false")
+    browser.click(".stream [data-part=preview]")
+    words = "This browser cannot play the codec of this stream (avc1.64000c)."
+    until(lambda: browser.text(".preview-note").startswith(words), "the words about the codec")
+    browser.click(".stream [data-part=preview]")
+    relay.media.clear()
+    browser.click(".stream [data-part=preview]")
+    until(lambda: browser.text(".preview-note") == "There is nothing here.", "the server's words")
+    browser.click(".stream [data-part=preview]")
+    assert browser.count(".preview:not([hidden])") == 0
+    assert all("404" in line for line in browser.complaints())

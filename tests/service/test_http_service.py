@@ -1,0 +1,233 @@
+"""HTTP beside RTMP in one service, on real sockets: start, stop, kick, TLS."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted._version import __version__ as twisted_version
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import HostnameEndpoint, connectProtocol, wrapClientTLS
+from twisted.internet.error import CannotListenError
+from twisted.internet.ssl import Certificate, optionsForClientTLS
+
+from rtmprelay import events
+from rtmprelay.config import RelayConfig
+from rtmprelay.destinations.settings import DestinationSettings
+from rtmprelay.secret import Secret
+from rtmprelay.service import RelayService
+from rtmprelay.web.settings import HttpSettings
+from tests.helpers import (
+    connect_client,
+    group,
+    real_reactor_fixture,
+    real_reactor_test,
+    start_frames,
+    the_reactor,
+    until,
+)
+from tests.service.http_client import TOKEN, HttpConnection, connect, fetch
+from tests.service.interop import FFmpeg, Relay, in_background
+from tests.service.relay_world import Sink, World, destination
+from tests.web.helpers import parse_response
+
+LOOPBACK = "tcp:0:interface=127.0.0.1"
+
+
+def make(*destinations: DestinationSettings, http: str = LOOPBACK, **more: Any) -> Relay:
+    """A relay with HTTP, not yet started."""
+    config = RelayConfig(
+        listen=(LOOPBACK,),
+        destinations=destinations,
+        http=HttpSettings(listen=http, token=Secret(TOKEN)),
+        **more,
+    )
+    return Relay(RelayService(config))
+
+
+def http_port(relay: Relay) -> int:
+    return int(getattr(relay.service.http_address, "port", 0))
+
+
+def rtmp_endpoint(relay: Relay) -> str:
+    return f"tcp:127.0.0.1:{getattr(relay.service.addresses[0], 'port', 0)}"
+
+
+@real_reactor_fixture
+async def web_relay() -> AsyncIterator[Relay]:
+    """A relay with HTTP."""
+    relay = make()
+    relay.service.startService()
+    yield relay
+    if relay.service.running:
+        await relay.service.stopService()
+
+
+@real_reactor_test
+async def test_stopping_ends_everybody_who_is_there(web_relay: Relay) -> None:
+    """Readers of events and of live media, idle connections, half requests: all gone when the service has stopped."""
+    port = http_port(web_relay)
+    encoder = await connect_client(rtmp_endpoint(web_relay))
+    await encoder.publish("test")
+    encoder.send(*start_frames(), *group(0))
+    await web_relay.until_live("live/test")
+    reader, media, idle, half = [await connect(port) for _ in range(4)]
+    reader.send(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+    media.send(b"GET /live/test.flv HTTP/1.1\r\nHost: x\r\n\r\n")
+    half.send(b"POST /destinations HTTP/1.1\r\nContent-Length: 100\r\n\r\n{")
+    await until(lambda: b"event: status" in reader.received and b"FLV" in media.received, "both streams")
+    clock: Any = the_reactor()
+    began = clock.seconds()
+    await web_relay.service.stopService()
+    assert clock.seconds() - began < 4
+    for connection in (reader, media, idle, half):
+        await until(lambda connection=connection: connection.closed, "the end of a connection")  # type: ignore[misc]
+    assert reader.received.endswith(b"0\r\n\r\n")
+    await encoder.close()
+
+
+@real_reactor_test
+async def test_it_starts_again(web_relay: Relay) -> None:
+    """With everything that it had before; the port is a new one."""
+    assert (await fetch(http_port(web_relay), "GET", "/health")).status == 200
+    await web_relay.service.stopService()
+    assert web_relay.service.http_address is None
+    web_relay.service.startService()
+    health = (await fetch(http_port(web_relay), "GET", "/health")).json
+    assert health["uptime"] < 5
+
+
+@real_reactor_test
+async def test_a_port_that_is_taken_is_an_error_at_once(web_relay: Relay) -> None:
+    """As with the RTMP port."""
+    other = make(http=f"tcp:{http_port(web_relay)}:interface=127.0.0.1")
+    with pytest.raises(CannotListenError):
+        other.service.startService()
+    await other.service.stopService()
+
+
+@pytest.mark.skipif(
+    (twisted_version.major, twisted_version.minor) < (25, 5),
+    reason="older Twisted changes a TLS context that is in use, which newer pyOpenSSL refuses",
+)
+@real_reactor_test
+async def test_over_tls(certificate: tuple[Path, Path]) -> None:
+    """The same over an ssl: endpoint; HTTP/2 is not offered."""
+    key, signed = certificate
+    relay = make(http=f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={signed}")
+    relay.service.startService()
+    options = optionsForClientTLS(
+        "127.0.0.1",
+        trustRoot=Certificate.loadPEM(signed.read_bytes()),
+        acceptableProtocols=[b"h2", b"http/1.1"],
+    )
+    endpoint = wrapClientTLS(options, HostnameEndpoint(the_reactor(), "127.0.0.1", http_port(relay)))
+    connecting: Deferred[HttpConnection] = connectProtocol(endpoint, HttpConnection())
+    connection = await connecting
+    connection.send(b"GET /health HTTP/1.1\r\nConnection: close\r\n\r\n")
+    response, _ = parse_response(await connection.lost)
+    assert response.status == 200
+    reader = await connectProtocol(endpoint, HttpConnection())
+    reader.send(b"GET /events HTTP/1.1\r\n\r\n")
+    await until(lambda: b"event: status" in reader.received, "events over TLS")
+    await relay.service.stopService()
+    assert await reader.lost
+
+
+@real_reactor_test
+async def test_a_publisher_is_sent_away(world: World) -> None:
+    """It is told so and closed; its destinations end at once, without waiting for its return."""
+    sink = world.start_sink(Sink())
+    relay = make(destination("good", sink.port, linger=60.0))
+    relay.service.startService()
+    encoder = await connect_client(rtmp_endpoint(relay))
+    await encoder.publish("test")
+    encoder.send(*start_frames(), *group(0))
+    await until(lambda: relay.service.destinations.statuses()[0].messages_sent > 5, "the destination")
+    got = await fetch(http_port(relay), "DELETE", "/streams/live/test/publisher")
+    assert got.status == 204
+    await until(lambda: encoder.lost is not None, "the end of the encoder")
+    assert encoder.codes == ["NetStream.Publish.Denied"]
+    await until(lambda: sink.ended_cleanly == [True], "the end at the destination")
+    (stopped,) = [event for event in relay.events if isinstance(event, events.PublishStopped)]
+    assert (stopped.clean, stopped.reason) == (True, "ended by the operator of this server")
+    assert (await fetch(http_port(relay), "GET", "/streams")).json["streams"] == {}
+    await relay.service.stopService()
+
+
+@real_reactor_test
+async def test_ffmpeg_understands_that_it_was_sent_away(web_relay: Relay, ffmpeg: FFmpeg) -> None:
+    """It says why, and ends with an error."""
+    media = ffmpeg.make(
+        "kicked.flv", "-f lavfi -i testsrc=size=64x64:rate=10 -t 30 -c:v libx264 -preset ultrafast -g 10"
+    )
+    publishing = in_background(ffmpeg.publish(media, web_relay.url("live/test"), speed=1.0))
+    await web_relay.until_live("live/test")
+    assert (await fetch(http_port(web_relay), "DELETE", "/streams/live/test/publisher")).status == 204
+    with pytest.raises(AssertionError) as caught:
+        await publishing
+    assert "ended by the operator of this server" in str(caught.value)
+
+
+@real_reactor_test
+async def test_a_destination_that_is_added_gets_what_is_live(world: World, web_relay: Relay) -> None:
+    """At once; and removed it is said goodbye to."""
+    sink = world.start_sink(Sink())
+    encoder = await connect_client(rtmp_endpoint(web_relay))
+    await encoder.publish("test")
+    encoder.send(*start_frames(), *group(0))
+    port = http_port(web_relay)
+    new = {"name": "late", "url": f"rtmp://127.0.0.1:{sink.port}/live", "stream_key": "s3cr3t"}
+    assert (await fetch(port, "POST", "/destinations", new)).status == 201
+
+    async def status() -> str:
+        return str((await fetch(port, "GET", "/destinations/late")).json["status"])
+
+    deadline = the_reactor().seconds() + 10
+    while await status() != "connected":
+        assert the_reactor().seconds() < deadline
+    await until(lambda: len(sink.pictures) >= 5, "pictures at the new destination")
+    assert (await fetch(port, "DELETE", "/destinations/late")).status == 204
+    await until(lambda: sink.ended_cleanly == [True], "the goodbye")
+    await encoder.close()
+
+
+@real_reactor_test
+async def test_a_lasting_destination_is_written_off_the_reactor(tmp_path: Path) -> None:
+    """In a thread, one change after the other, however many come at once."""
+    file = tmp_path / "relay.json"
+    file.write_text('{"destinations": []}')
+    relay = make(relay_config=str(file))
+    relay.service.startService()
+    port = http_port(relay)
+    asking = [
+        in_background(
+            fetch(
+                port,
+                "POST",
+                "/destinations",
+                {"name": f"d{number}", "url": f"rtmp://127.0.0.1:1/app/{number}", "lasting": True},
+            )
+        )
+        for number in range(10)
+    ]
+    for answer in asking:
+        assert (await answer).status == 201
+    names = {entry["name"] for entry in json.loads(file.read_text())["destinations"]}
+    assert names == {f"d{number}" for number in range(10)}
+    await relay.service.stopService()
+
+
+@real_reactor_test
+async def test_a_client_that_is_refused_reads_why(web_relay: Relay) -> None:
+    """Although it goes on sending: the answer is not lost to a reset."""
+    connection = await connect(http_port(web_relay))
+    connection.send(b"POST /destinations HTTP/1.1\r\nContent-Length: 100000000\r\n\r\n")
+    for _ in range(50):
+        connection.send(bytes(100_000))
+    received = await connection.lost
+    response, _ = parse_response(received)
+    assert response.error == (413, "body_too_large")

@@ -1,0 +1,234 @@
+"""docs/reference/openapi.json and the running server say the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from jsonschema import Draft202012Validator, ValidationError
+from openapi_spec_validator import validate
+
+from rtmprelay.client import play
+from rtmprelay.config import RelayConfig
+from rtmprelay.recording.settings import RecordingSettings
+from rtmprelay.secret import Secret
+from rtmprelay.service import RelayService
+from rtmprelay.web.settings import HttpSettings
+from tests.helpers import group, real_reactor_fixture, real_reactor_test, start_frames, the_reactor, until
+from tests.service.http_client import TOKEN, connect, fetch
+from tests.service.interop import Relay
+from tests.service.relay_world import Sink, World, closed_port, destination
+from tests.web.helpers import Response
+
+FILE = Path(__file__).parents[2] / "docs" / "reference" / "openapi.json"
+DOCUMENT: dict[str, Any] = json.loads(FILE.read_text())
+
+
+def strict(schema: Any) -> Any:
+    """The same schema, but with no field allowed that it does not name: what is there must be documented."""
+    if isinstance(schema, list):
+        return [strict(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    stricter = {name: strict(part) for name, part in schema.items()}
+    if isinstance(schema.get("properties"), dict) and "additionalProperties" not in schema:
+        stricter["additionalProperties"] = False
+    return stricter
+
+
+STRICT = strict(DOCUMENT)
+
+
+def check(name: str, content: Any) -> None:
+    """Content must be just what a schema says."""
+    schema = {"$ref": f"#/components/schemas/{name}", "components": STRICT["components"]}
+    Draft202012Validator(schema).validate(content)
+
+
+def template_of(path: str) -> str:
+    """The path of the document that a request means."""
+    path = path.partition("?")[0]
+    path = re.sub(r"^/streams/live/test", "/streams/{app}/{name}", path)
+    return re.sub(r"^/destinations/[^/]+", "/destinations/{name}", path)
+
+
+def check_answer(method: str, path: str, response: Response) -> None:
+    """An answer must be one that the document has for this request."""
+    operation = DOCUMENT["paths"][template_of(path)][method.lower()]
+    known = operation["responses"]
+    assert str(response.status) in known, (method, path, response)
+    described = known[str(response.status)]
+    if "$ref" in described:
+        described = DOCUMENT["components"]["responses"][described["$ref"].rpartition("/")[2]]
+    content = described.get("content")
+    if content is None:
+        assert response.body == b""
+        return
+    ((media_type, media),) = content.items()
+    assert response.headers["content-type"].partition(";")[0] == media_type
+    if media_type == "application/json":
+        check(media["schema"]["$ref"].rpartition("/")[2], response.json)
+
+
+@attrs.define
+class Running:
+    """A relay with everything that it can show, and where its HTTP is."""
+
+    relay: Relay
+    port: int
+
+    async def ask(self, method: str, path: str, document: object = None) -> Response:
+        """Make a request, and compare the answer with the document."""
+        response = await fetch(self.port, method, path, document)
+        check_answer(method, path, response)
+        return response
+
+
+@real_reactor_fixture
+async def running(world: World, tmp_path: Path) -> AsyncIterator[Running]:
+    """A stream with a player and a recording, one good and one dead destination."""
+    sink = world.start_sink(Sink())
+    config = RelayConfig(
+        listen=("tcp:0:interface=127.0.0.1",),
+        destinations=(destination("good", sink.port), destination("dead", closed_port())),
+        recording=RecordingSettings(record_all=True, folder=tmp_path),
+        http=HttpSettings(listen="tcp:0:interface=127.0.0.1", token=Secret(TOKEN)),
+    )
+    service = RelayService(config)
+    relay = Relay(service)
+    service.startService()
+    world.relay = relay
+    publisher = await world.publish()
+    player = await play(the_reactor(), relay.url("live/test"))
+    for frame in [*start_frames(), *group(0), *group(200)]:
+        publisher.send(frame)
+    await until(lambda: world.status("good").messages_sent > 5 and world.status("dead").last_error)
+    await until(lambda: any(status.path for status in service.recordings.statuses()))
+    yield Running(relay, getattr(service.http_address, "port", 0))
+    player.end()
+    publisher.end()
+    await service.stopService()
+
+
+def test_the_document_is_valid() -> None:
+    """By the rules of OpenAPI 3.1."""
+    validate(DOCUMENT)
+    assert DOCUMENT["openapi"].startswith("3.1")
+
+
+@real_reactor_test
+async def test_what_can_be_read(running: Running) -> None:
+    """With a live stream, a player, a recording, a destination that works and one that does not."""
+    health = (await running.ask("GET", "/health")).json
+    assert (health["streams"], health["players"], health["connected_destinations"]) == (1, 1, 1)
+    streams = (await running.ask("GET", "/streams")).json["streams"]
+    assert streams["live/test"]["recording"]["state"] == "recording"
+    assert streams["live/test"]["destinations"] == ["good", "dead"]
+    assert streams["live/test"]["messages_out"] > 0
+    destinations = (await running.ask("GET", "/destinations")).json["destinations"]
+    assert destinations["good"]["status"] == "connected"
+    assert destinations["dead"]["status"] == "error"
+    assert destinations["dead"]["next_attempt_in"] > 0
+    assert (await running.ask("GET", "/recordings")).json["recordings"][0]["messages_written"] > 0
+    for path in (
+        "/streams/live/test",
+        "/destinations/good",
+        "/destinations/gone",
+        "/control",
+        "/metrics",
+        "/",
+    ):
+        await running.ask("GET", path)
+
+
+@real_reactor_test
+async def test_what_can_be_changed(running: Running) -> None:
+    """The whole life of a destination, and everything that goes wrong with it."""
+    new = {"name": "new", "url": "rtmp://127.0.0.1:1/app", "stream_key": "k", "match": "other/*"}
+    check("NewDestination", new)
+    assert (await running.ask("POST", "/destinations", new)).status == 201
+    assert (await running.ask("POST", "/destinations", new)).status == 409
+    assert (await running.ask("POST", "/destinations", {"nmae": 1})).status == 400
+    assert (await running.ask("PATCH", "/destinations/new", {"enabled": False})).status == 200
+    assert (await running.ask("PATCH", "/destinations/new", {})).status == 400
+    for action, status in (("enable", 200), ("disable", 200), ("reconnect", 202)):
+        assert (await running.ask("POST", f"/destinations/new/{action}")).status == status
+        assert (await running.ask("POST", f"/destinations/gone/{action}")).status == 404
+    assert (await running.ask("DELETE", "/destinations/new?lasting=true")).status == 400
+    assert (await running.ask("DELETE", "/destinations/new")).status == 204
+    assert (await running.ask("DELETE", "/destinations/new")).status == 404
+    assert (await running.ask("DELETE", "/streams/live/test/publisher")).status == 204
+    assert (await running.ask("DELETE", "/streams/live/test/publisher")).status == 404
+
+
+@real_reactor_test
+async def test_the_event_stream(running: Running) -> None:
+    """Each kind of message has a schema."""
+    connection = await connect(running.port)
+    connection.send(b"GET /events HTTP/1.0\r\n\r\n")
+    await running.ask("POST", "/destinations/good/reconnect")
+    await until(
+        lambda: b"event: event" in connection.received and connection.received.count(b"event: status") > 1
+    )
+    assert connection.transport is not None
+    connection.transport.loseConnection()
+    text = (await connection.lost).partition(b"\r\n\r\n")[2].decode()
+    kinds = set()
+    for block in text.split("\n\n")[:-1]:
+        lines = dict(line.split(": ", 1) for line in block.split("\n"))
+        kinds.add(lines["event"])
+        check(lines["event"].capitalize(), json.loads(lines["data"]))
+    assert kinds == {"hello", "status", "event"}
+
+
+def test_every_path_of_the_document_leads_somewhere() -> None:
+    """And no route is missing in it."""
+    assert set(DOCUMENT["paths"]) == {
+        "/",
+        "/control",
+        "/destinations",
+        "/destinations/{name}",
+        "/destinations/{name}/disable",
+        "/destinations/{name}/enable",
+        "/destinations/{name}/reconnect",
+        "/events",
+        "/health",
+        "/metrics",
+        "/recordings",
+        "/streams",
+        "/streams/{app}/{name}",
+        "/streams/{app}/{name}/publisher",
+        "/{app}/{name}.flv",
+        "/{app}/{name}.mp4",
+    }
+
+
+@pytest.mark.parametrize("wrong", [{"api_version": 2}, {"more": 1}, {"uptime": -1}, {"last_updated": "now"}])
+def test_the_check_would_notice(wrong: dict[str, object]) -> None:
+    """A schema that allows everything would prove nothing."""
+    good = {
+        "api_version": 1,
+        "status": "ok",
+        "version": "1",
+        "uptime": 1.0,
+        "last_updated": "2026-01-01T12:00:00.000Z",
+        "streams": 0,
+        "players": 0,
+        "total_destinations": 0,
+        "connected_destinations": 0,
+        "failed_destinations": 0,
+        "total_messages_sent": 0,
+        "total_messages_dropped": 0,
+        "total_bytes_sent": 0,
+        "destinations": {},
+    }
+    check("Health", good)
+    with pytest.raises(ValidationError):
+        check("Health", {**good, **wrong})
+    with pytest.raises(ValidationError, match="required"):
+        check("Health", {name: value for name, value in good.items() if name != "players"})

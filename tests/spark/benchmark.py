@@ -1,0 +1,321 @@
+"""How fast recordings are indexed, beside ffprobe and beside reading the bare bytes, all in one run on the same files.
+
+    python -m tests.spark.benchmark [--quick] [--dir DIR] [--rounds 5]
+
+Figures of one machine say little: the ratios do, and what the machine itself gains from a second process is printed
+beside what the index gains.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from spark_analytics.indexing.files import FoundFile, find_recordings
+from spark_analytics.indexing.plan import Split, make_plan, make_tasks
+from spark_analytics.indexing.scan_task import run_task
+from spark_analytics.scanning.range_scanner import RangeScanner
+from spark_analytics.scanning.sources import open_source
+from tests.spark.media import ffmpeg
+
+_SOUND = ["-f", "lavfi", "-i", "sine=frequency=440:sample_rate=44100"]
+_CALM = ["-f", "lavfi", "-i", "testsrc2=size=1280x720:rate=30", *_SOUND]
+_BUSY = ["-f", "lavfi", "-i", "testsrc2=size=1280x720:rate=30,noise=alls=60:allf=t", *_SOUND]
+
+Files = tuple[FoundFile, ...]
+
+
+# -- files ---------------------------------------------------------------------------------------------------
+
+
+def _encode(out: Path, source: list[str], seconds: int, kilobits: int) -> None:
+    rate = [f"{kilobits}k"]
+    video = [
+        "-c:v",
+        "libx264",
+        "-preset",
+        "ultrafast",
+        "-b:v",
+        *rate,
+        "-maxrate",
+        *rate,
+        "-bufsize",
+        *rate,
+        "-g",
+        "60",
+    ]
+    command = [
+        ffmpeg(),
+        "-v",
+        "error",
+        "-y",
+        *source,
+        "-t",
+        str(seconds),
+        *video,
+        "-c:a",
+        "aac",
+        "-b:a",
+        "96k",
+    ]
+    subprocess.run([*command, "-f", "flv", str(out)], check=True)
+
+
+def _repeat(out: Path, clip: Path, times: int) -> None:
+    command = [
+        ffmpeg(),
+        "-v",
+        "error",
+        "-y",
+        "-stream_loop",
+        str(times - 1),
+        "-i",
+        str(clip),
+        "-c",
+        "copy",
+        "-f",
+        "flv",
+    ]
+    subprocess.run([*command, str(out)], check=True)
+
+
+def make_files(folder: Path, quick: bool) -> dict[str, Path]:
+    """A long file of low bitrate, a large one of 4 Mbit/s, and many small ones."""
+    folder.mkdir(parents=True, exist_ok=True)
+    scale = 10 if quick else 1
+    low, high, small = folder / "low", folder / "high", folder / "small"
+    if not (folder / f"ready-{scale}").exists():
+        for place in (low, high, small):
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+        for name, source, seconds, kilobits in (
+            ("low", _CALM, 120, 500),
+            ("high", _BUSY, 60, 4000),
+            ("small", _CALM, 20, 500),
+        ):
+            _encode(folder / f"{name}.clip", source, seconds, kilobits)
+        _repeat(low / "live_low_20260101_000000.flv", folder / "low.clip", 300 // scale)
+        _repeat(high / "live_high_20260101_000000.flv", folder / "high.clip", 100 // scale)
+        for number in range(1000 // scale):
+            shutil.copy(folder / "small.clip", small / f"live_s{number}_20260101_000000.flv")
+        (folder / f"ready-{scale}").touch()
+    return {"low": low, "high": high, "small": small}
+
+
+def files_in(folder: Path) -> Files:
+    """As they are listed."""
+    return tuple(find_recordings([str(folder)]).files.values())
+
+
+# -- contenders ----------------------------------------------------------------------------------------------
+
+
+def read_raw(files: Files) -> None:
+    """Every byte, and nothing else: what `cat` does."""
+    buffer = bytearray(1 << 20)
+    for file in files:
+        with open(file.path, "rb", buffering=0) as raw:
+            while raw.readinto(buffer):
+                pass
+
+
+def scan_tags(files: Files) -> None:
+    """Every tag, in this process."""
+    for file in files:
+        source = open_source(file.path, file.size)
+        for _ in RangeScanner(source, 13, file.size):
+            pass
+        source.close()
+
+
+def _run(splits: Sequence[Split]) -> int:
+    return sum(batch.num_rows for batch in run_task(splits))
+
+
+class Processes:
+    """The index without Spark, in some processes that are there already."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._pool = multiprocessing.get_context("spawn").Pool(count)
+        self._pool.map(_spin, [1000] * count)
+
+    def index(self, files: Files) -> None:
+        """All rows that the tables are made of."""
+        self._pool.map(_run, make_tasks(files, self._count, time.time()), chunksize=1)
+
+    def spin(self) -> None:
+        """Pure computing, twice what one process would do in this time."""
+        self._pool.map(_spin, [3_000_000] * 2, chunksize=1)
+
+    def close(self) -> None:
+        """End them."""
+        self._pool.terminate()
+        self._pool.join()
+
+
+def _spin(rounds: int) -> int:
+    total = 0
+    for number in range(rounds):
+        total += number & 3
+    return total
+
+
+def ffprobe(files: Files) -> None:
+    """Every packet as text, two files at a time."""
+    command = ["ffprobe", "-v", "error", "-show_packets", "-of", "csv"]
+    running: list[subprocess.Popen[bytes]] = []
+    for file in files:
+        running.append(subprocess.Popen([*command, file.path], stdout=subprocess.DEVNULL))
+        if len(running) >= 2:
+            running.pop(0).wait()
+    for process in running:
+        process.wait()
+
+
+def timed(action: Callable[[], object]) -> float:
+    """Seconds."""
+    begin = time.perf_counter()
+    action()
+    return time.perf_counter() - begin
+
+
+# -- Spark, in a process of its own for each number of cores -------------------------------------------------
+
+
+def spark_child(cores: int, folders: Sequence[str], rounds: int) -> None:
+    """Index each folder so often, and print the seconds of each time as JSON."""
+    from spark_analytics.catalogue import Catalogue
+    from spark_analytics.indexing.job import index_recordings
+    from spark_analytics.session import build_session
+
+    spark = build_session(f"local[{cores}]")
+    found: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for number in range(rounds + 2):
+            for folder in folders:
+                out = Path(scratch) / f"{number}-{Path(folder).name}"
+
+                def index(folder: str = folder, out: Path = out) -> None:
+                    with Catalogue(out).change() as change:
+                        plan = make_plan(find_recordings([folder]), {}, time.time())
+                        index_recordings(spark, change, plan, {}, datetime.now(UTC))
+                        change.publish()
+
+                found.setdefault(folder, []).append(timed(index))
+    spark.stop()
+    sys.stdout.write(json.dumps({folder: times[2:] for folder, times in found.items()}))
+
+
+def run_spark(cores: int, folders: Sequence[Path], rounds: int) -> dict[str, float]:
+    """The best time for each folder, with a warm session."""
+    command = [sys.executable, "-m", "tests.spark.benchmark", "--child", str(cores), "--rounds", str(rounds)]
+    done = subprocess.run([*command, *map(str, folders)], capture_output=True, text=True, check=True)
+    times: dict[str, list[float]] = json.loads(done.stdout)
+    return {Path(folder).name: min(seconds) for folder, seconds in times.items()}
+
+
+def run_cold(folder: Path) -> float:
+    """The whole command, from nothing."""
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [
+            sys.executable,
+            "-m",
+            "spark_analytics",
+            "index",
+            str(folder),
+            "--out",
+            f"{scratch}/catalogue",
+        ]
+        return timed(lambda: subprocess.run(command, capture_output=True, check=True))
+
+
+# -- all of it -----------------------------------------------------------------------------------------------
+
+
+def measure(places: dict[str, Path], rounds: int) -> dict[str, dict[str, float]]:
+    """The best time of each contender on each set of files; all of them take turns."""
+    one, two = Processes(1), Processes(2)
+    has_ffprobe = shutil.which("ffprobe") is not None
+    best: dict[str, dict[str, float]] = {"machine": {}}
+
+    def note(where: str, what: str, action: Callable[[], object]) -> None:
+        times = best.setdefault(where, {})
+        times[what] = min(times.get(what, 1e9), timed(action))
+
+    for number in range(rounds):
+        note("machine", "computing, 1 process", one.spin)
+        note("machine", "computing, 2 processes", two.spin)
+        for name, folder in places.items():
+            files = files_in(folder)
+            note(name, "raw bytes", partial(read_raw, files))
+            note(name, "scan of tags, 1 process", partial(scan_tags, files))
+            note(name, "index, 1 process", partial(one.index, files))
+            note(name, "index, 2 processes", partial(two.index, files))
+            if has_ffprobe and (name != "small" or not number):
+                note(name, "ffprobe -show_packets", partial(ffprobe, files))
+    one.close()
+    two.close()
+    for cores in (1, 2):
+        for name, seconds in run_spark(cores, list(places.values()), rounds).items():
+            best[name][f"Spark, {cores} core{'s' * (cores > 1)}, warm"] = seconds
+    best["small"]["index command, cold"] = run_cold(places["small"])
+    return best
+
+
+def say(line: str) -> None:
+    """For people."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def show(best: dict[str, dict[str, float]], places: dict[str, Path]) -> None:
+    """A table for each set of files, with the ratios that matter."""
+    machine = best["machine"]
+    gain = machine["computing, 1 process"] / machine["computing, 2 processes"]
+    say(f"2 processes against 1, computing only: {gain:.2f}x")
+    for name, folder in places.items():
+        times, files = best[name], files_in(folder)
+        say(f"\n{name}: {len(files)} files, {sum(file.size for file in files) / 1e9:.2f} GB")
+        reference = times.get("ffprobe -show_packets")
+        for what, seconds in times.items():
+            against = f"{reference / seconds:8.1f}x ffprobe" if reference else ""
+            say(f"  {what:26} {seconds:8.3f} s {against} {times['raw bytes'] / seconds:6.2f} of raw")
+        for what, first, second in (
+            ("index", "index, 1 process", "index, 2 processes"),
+            ("Spark", "Spark, 1 core, warm", "Spark, 2 cores, warm"),
+        ):
+            ratio = times[first] / times[second]
+            say(f"  {what}, 2 against 1: {ratio:.2f}x, {ratio / gain:.2f} of what the machine can")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folders", nargs="*")
+    parser.add_argument("--dir", default=os.path.join(tempfile.gettempdir(), "rtmprelay-benchmark"))
+    parser.add_argument("--quick", action="store_true", help="a tenth of everything")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--child", type=int)
+    options: Any = parser.parse_args(arguments)
+    if options.child:
+        spark_child(options.child, options.folders, options.rounds)
+        return
+    places = make_files(Path(options.dir), options.quick)
+    show(measure(places, options.rounds), places)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,261 @@
+"""Questions about viewers and destinations, asked without Spark."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_analytics.__main__ import main
+from spark_analytics.audience_questions import (
+    Scope,
+    list_audience,
+    list_destinations,
+    list_outages,
+    list_plays,
+    list_viewers,
+)
+from spark_analytics.catalogue import Catalogue, Snapshot
+from spark_analytics.commands.common import parse_time
+from tests.spark.report_world import Row, write
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+
+
+def at(minutes: float) -> datetime:
+    return NOON + timedelta(minutes=minutes)
+
+
+def play(connection: str, begin: float, end: float | None, stream: str = "test", **more: Any) -> Row:
+    until = end if end is not None else 60
+    return {
+        "app": "live",
+        "stream": stream,
+        "connection": connection,
+        "instance": "i1",
+        "peer": f"10.0.0.1:{connection[1:]}",
+        "started_at": at(begin),
+        "ended_at": None if end is None else at(end),
+        "watch_seconds": (until - begin) * 60,
+        "ended_how": "left" if end is not None else "watching",
+        "messages": 900,
+        **more,
+    }
+
+
+def report(
+    who: str, begin: float, end: float, dropped: int, role: str = "viewer", stream: str = "test"
+) -> Row:
+    return {
+        "role": role,
+        "app": "live",
+        "stream": stream,
+        "who": who,
+        "instance": "i1",
+        "began": at(begin),
+        "ended": at(end),
+        "dropped": dropped,
+    }
+
+
+def recording(name: str, begin: float, end: float) -> Row:
+    return {
+        "file_id": name,
+        "path": f"/rec/{name}.flv",
+        "app": "live",
+        "stream": "test",
+        "started_at": at(begin),
+        "ended_at": at(end),
+        "duration_ms": int((end - begin) * 60_000),
+        "status": "ok",
+    }
+
+
+def keyframe(name: str, minutes: float, offset: int) -> Row:
+    return {
+        "file_id": name,
+        "path": f"/rec/{name}.flv",
+        "app": "live",
+        "stream": "test",
+        "wall": at(minutes),
+        "byte_offset": offset,
+    }
+
+
+def outage(name: str, begin: float, end: float | None, stream: str = "test", **more: Any) -> Row:
+    until = end if end is not None else 60
+    return {
+        "destination": name,
+        "app": "live",
+        "stream": stream,
+        "began": at(begin),
+        "ended": None if end is None else at(end),
+        "seconds": (until - begin) * 60,
+        "error": "the connection was lost",
+        "last_error": "nothing listens there",
+        "error_class": "network",
+        "lost_messages": 4200,
+        "ended_how": "recovered" if end is not None else "lasts",
+        "instance": "i1",
+        **more,
+    }
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("asked") / "catalogue"
+    minutes = [
+        {
+            "app": "live",
+            "stream": "test",
+            "minute": at(minute),
+            "peak": peak,
+            "average": peak,
+            "instance": instance,
+        }
+        for minute, peak, instance in [(0, 1, "i1"), (10, 3, "i1"), (10, 1, "i2"), (11, 3, "i1")]
+    ]
+    write(
+        root,
+        {
+            "event_files": [{"file_id": "f", "path": "x", "day": NOON.date()}],
+            "viewers": [
+                play("c1", 0, 20, dropped=100, stalls=2, bytes=10**9),
+                play("c2", 5, 11, ended_how="too slow"),
+                play("c3", 15, None, peer="10.0.0.2:3"),
+                play("c4", 0, 60, "other"),
+            ],
+            "audience": minutes,
+            "deliveries": [
+                report("c1", 9, 9.5, 1),
+                report("c1", 9.5, 10.5, 20),
+                report("c2", 10, 11, 7),
+                report("c1", 12, 13, 50),
+                report("c4", 10, 11, 1000, stream="other"),
+                report("YouTube", 10, 11, 5000, role="destination"),
+            ],
+            "recordings": [recording("first", 0, 11), recording("second", 11.5, 30), recording("later", 40, 50)],
+            "keyframes": [
+                keyframe("first", 0, 13),
+                keyframe("first", 9.9, 70_000),
+                keyframe("first", 10.1, 80_000),
+                keyframe("second", 11.5, 13),
+            ],
+            "outages": [outage("YouTube", 10, 12), outage("Twitch", 30, None, "other")],
+            "destinations": [
+                {
+                    "destination": "YouTube", "live_seconds": 3600.0, "connected_seconds": 3480.0,
+                    "uptime_percent": 96.7, "outages": 1, "reconnects": 1, "outage_seconds": 120.0,
+                    "longest_outage_seconds": 120.0, "recovery_p95_seconds": 120.0, "bytes": 10**9,
+                    "dropped": 4207, "dropped_by_reason": {"not_connected": 4200, "queue_full": 7},
+                    "day": NOON.date() + timedelta(days=number),
+                }
+                for number in range(2)
+            ]
+            + [{"destination": "idle", "uptime_percent": None, "day": NOON.date()}],
+        },
+    )  # fmt: skip
+    return root
+
+
+@pytest.fixture
+def snapshot(root: Path) -> Snapshot:
+    return Catalogue(root).open()
+
+
+def test_viewers_of_each_stream(snapshot: Snapshot) -> None:
+    other, test = list_viewers(snapshot, Scope())
+    assert (other["stream"], other["plays"], other["watch_hours"]) == ("other", 1, 1.0)
+    assert (test["plays"], test["watching"], test["clients"]) == (3, 1, 2)
+    assert (test["peak"], test["peak_at"]) == (4, at(10))
+    assert test["watch_hours"] == pytest.approx((20 + 6 + 45) / 60)
+    assert test["dropped_percent"] == pytest.approx(100 * 100 / (2700 + 100))
+    assert (test["stalls"], test["too_slow"], test["gb"]) == (2, 1, 1.0)
+
+
+def test_plays_and_minutes_of_a_time(snapshot: Snapshot) -> None:
+    assert [row["connection"] for row in list_plays(snapshot, Scope(key="live/test"))] == ["c1", "c2", "c3"]
+    later = Scope(since=at(12), until=at(14), key="live/test")
+    assert [row["connection"] for row in list_plays(snapshot, later)] == ["c1"]
+    # Who watches still, has been there at any later time.
+    assert [row["connection"] for row in list_plays(snapshot, Scope(since=at(90)))] == ["c3"]
+    minutes = list_audience(snapshot, Scope(since=at(1)))
+    assert [(row["minute"], row["viewers"]) for row in minutes] == [(at(10), 4), (at(11), 3)]
+    assert list_audience(snapshot, Scope(key="no/such")) == []
+
+
+def test_what_was_lost_in_an_outage(snapshot: Snapshot) -> None:
+    """What did the viewers of live/test lose during the outage of YouTube yesterday?"""
+    (found,) = list_outages(snapshot, Scope(at(-60), at(600), "live/test"), "YouTube")
+    assert (found["began"], found["seconds"], found["lost_messages"]) == (at(10), 120.0, 4200)
+    # c1 and c2 were there, c2 left meanwhile, and the reports that overlap say 20 and 7.
+    assert (found["viewers"], found["viewers_left"], found["viewers_dropped"]) == (2, 1, 27)
+    # One minute is in the first file, half a one in the second.
+    assert found["recorded_seconds"] == 90.0
+    assert (found["path"], found["byte_offset"]) == ("/rec/first.flv", 70_000)
+    assert [row["destination"] for row in list_outages(snapshot, Scope())] == ["YouTube", "Twitch"]
+    assert list_outages(snapshot, Scope(), "nobody") == []
+    (lasts,) = list_outages(snapshot, Scope(since=at(50)))
+    assert (lasts["destination"], lasts["viewers"], lasts["path"]) == ("Twitch", 1, None)
+
+
+def test_destinations(snapshot: Snapshot) -> None:
+    worst, idle = list_destinations(snapshot, Scope())
+    assert (worst["destination"], idle["destination"]) == ("YouTube", "idle")
+    assert worst["uptime_percent"] == pytest.approx(100 * 3480 / 3600)
+    assert (worst["live_hours"], worst["outages"], worst["gb"]) == (2.0, 2, 2.0)
+    assert worst["dropped_by_reason"] == {"not_connected": 8400, "queue_full": 14}
+    assert (worst["last_error"], idle["uptime_percent"]) == ("nothing listens there", None)
+    assert len(list_destinations(snapshot, Scope(), by_day=True)) == 3
+    assert list_destinations(snapshot, Scope(since=at(2 * 1440))) == []
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    assert main([*arguments, "--format", "json"]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_the_commands(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ("--catalogue", str(root))
+    assert [row["stream"] for row in run(capsys, "viewers", *where)] == ["other", "test"]
+    (row,) = run(capsys, "viewers", "live/test", *where, "--until", "2026-11-16")
+    assert row["plays"] == 3
+    assert len(run(capsys, "viewers", "live/test", "--plays", *where)) == 3
+    assert len(run(capsys, "viewers", "live/test", "--minutes", *where)) == 3
+    assert len(run(capsys, "destinations", *where)) == 2
+    assert len(run(capsys, "destinations", "YouTube", "--by-day", *where)) == 2
+    arguments = (
+        "outages",
+        "live/test",
+        "--destination",
+        "YouTube",
+        "--since",
+        "2026-11-15",
+        "--until",
+        "2026-11-16",
+    )
+    (row,) = run(capsys, *arguments, *where)
+    assert (row["viewers_dropped"], row["byte_offset"]) == (27, 70_000)
+    assert main(["viewers", "no/such", *where]) == 0
+    assert capsys.readouterr().err == "nobody watched\n"
+    assert main(["outages", *where]) == 0
+    table = capsys.readouterr().out
+    assert table.splitlines()[0].split()[:3] == ["destination", "app", "stream"]
+
+
+def test_a_catalogue_without_events_says_how_to_get_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, {"recordings": [recording("a", 0, 1)]})
+    for command in ("viewers", "destinations", "outages"):
+        assert main([command, "--catalogue", str(tmp_path)]) == 0
+        assert "start the server with --event-log DIR" in capsys.readouterr().err
+
+
+def test_days_by_their_names() -> None:
+    today = parse_time("today")
+    assert (today.hour, today.minute, today.tzinfo) == (0, 0, UTC)
+    assert today - parse_time("yesterday") == timedelta(days=1)

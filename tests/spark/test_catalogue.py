@@ -1,0 +1,194 @@
+"""A catalogue is always a whole version, whoever is killed while writing, and however many write."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from datetime import date
+from pathlib import Path
+
+import attrs
+import pytest
+
+pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[spark]'")
+
+from spark_analytics import catalogue as catalogues
+from spark_analytics.catalogue import Catalogue, folder_of
+from spark_analytics.cleaning import GRACE, clean_up
+from spark_analytics.errors import CatalogueBusyError, CatalogueError
+from spark_analytics.manifest import Manifest, newest, publish, versions
+from spark_analytics.schemas import TABLES
+from tests.spark.hurried_writer import DAY, table
+
+#: How often a writer is killed. The long version is for a quiet hour.
+KILLS = int(os.environ.get("SPARK_TEST_KILLS", "6"))
+
+
+def add(catalogue: Catalogue, path: str, keep: bool = True) -> None:
+    with catalogue.change() as change:
+        runs = change.base.runs("recordings") if keep else ()
+        change.write_arrow("recordings", table("recordings", path=path, started_at=DAY), runs)
+        change.publish()
+
+
+def paths(catalogue: Catalogue) -> list[str]:
+    return sorted(catalogue.open().arrow("recordings", ["path"])["path"].to_pylist())
+
+
+def test_versions(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path / "new")
+    with pytest.raises(CatalogueError, match="There is no catalogue in"):
+        catalogue.open()
+    assert catalogue.snapshot().arrow("recordings").num_rows == 0
+    add(catalogue, "a")
+    before = catalogue.open()
+    add(catalogue, "b")
+    assert paths(catalogue) == ["a", "b"]
+    assert before.arrow("recordings", ["path"])["path"].to_pylist() == ["a"], "a version never changes"
+    add(catalogue, "c", keep=False)
+    assert paths(catalogue) == ["c"]
+    assert versions(catalogue.root) == [1, 2, 3]
+
+
+def test_what_is_not_published_never_was(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    add(catalogue, "a")
+    with catalogue.change() as change:
+        change.write_arrow("recordings", table("recordings", path="b", started_at=DAY))
+    assert paths(catalogue) == ["a"]
+    with pytest.raises(KeyError), catalogue.change() as change:
+        change.write_arrow("no such table", table("recordings", path="b", started_at=DAY))
+    assert paths(catalogue) == ["a"]
+
+
+def test_days_that_are_not_asked_for_are_not_read(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    add(catalogue, "a")
+    with catalogue.change() as change:
+        rows = table("recordings", path="b", started_at=DAY, day=date(2026, 1, 2))
+        change.write_arrow("recordings", rows, change.base.runs("recordings"))
+        change.publish()
+    (broken,) = tmp_path.glob("recordings/*/day=2026-01-01/*.parquet")
+    broken.write_bytes(b"not Parquet")
+    found = catalogue.open().arrow("recordings", ["path"], days=(date(2026, 1, 2), date(2026, 1, 3)))
+    assert found["path"].to_pylist() == ["b"]
+
+
+def test_only_one_may_write(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    with catalogue.change(), pytest.raises(CatalogueBusyError, match=f"process {os.getpid()} on "):
+        add(catalogue, "a")
+    add(catalogue, "a")
+
+
+def test_a_file_system_without_locks_cannot_mix_two_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogues, "_try_lock", lambda _: True)
+    catalogue = Catalogue(tmp_path)
+    add(catalogue, "a")
+    with catalogue.change() as slow:
+        slow.write_arrow("recordings", table("recordings", path="slow", started_at=DAY))
+        add(catalogue, "fast")
+        with pytest.raises(CatalogueBusyError, match="Another run has changed"):
+            slow.publish()
+    assert paths(catalogue) == ["a", "fast"]
+
+
+def test_a_version_is_published_once(tmp_path: Path) -> None:
+    publish(tmp_path, Manifest(1))
+    with pytest.raises(CatalogueBusyError):
+        publish(tmp_path, Manifest(1, notes={"other": True}))
+    assert newest(tmp_path).notes == {}
+    assert [path.name for path in (tmp_path / "_commits").iterdir()] == ["00000001.json"]
+
+
+def test_a_newer_format_is_told(tmp_path: Path) -> None:
+    publish(tmp_path, Manifest(1))
+    path = tmp_path / "_commits" / "00000001.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
+    with pytest.raises(CatalogueError, match="format 99"):
+        Catalogue(tmp_path).open()
+
+
+def test_tables_of_another_version_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalogue = Catalogue(tmp_path)
+    add(catalogue, "a")
+    monkeypatch.setitem(TABLES, "recordings", attrs.evolve(TABLES["recordings"], version=99))
+    with pytest.raises(
+        CatalogueError, match=r"table recordings .* is of version 1, and this program knows 99"
+    ):
+        catalogue.open()
+    assert not catalogue.snapshot().has("recordings")
+
+
+def test_what_no_version_needs_is_deleted_after_a_while(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    add(catalogue, "a")
+    add(catalogue, "b", keep=False)
+    first, second = (newest(tmp_path), catalogue.open())
+    with catalogue.change() as change:
+        change.write_arrow("recordings", table("recordings", path="never", started_at=DAY))
+        unpublished = folder_of(tmp_path, "recordings", change.run)
+    assert first == second.manifest
+    assert clean_up(tmp_path) == [], "somebody may be reading"
+    later = time.time() + GRACE + 1
+    old = {path.name for path in clean_up(tmp_path, later)}
+    assert "00000001.json" in old
+    assert unpublished.name in old
+    assert paths(catalogue) == ["b"]
+    assert versions(tmp_path) == [2]
+    assert len(list((tmp_path / "recordings").iterdir())) == 1
+
+
+def writer(path: Path, rounds: int = 0) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "tests.spark.hurried_writer", str(path), str(rounds)])
+
+
+def assert_whole(catalogue: Catalogue) -> int:
+    """The newest version has the rows that belong together, and nothing else; its number."""
+    snapshot = catalogue.snapshot()
+    version = snapshot.manifest.version
+    if version:
+        incidents = snapshot.arrow("incidents", ["kind", "byte_offset"]).to_pylist()
+        assert sorted((row["kind"], row["byte_offset"]) for row in incidents) == [
+            (str(version), n) for n in range(3)
+        ]
+        assert snapshot.arrow("recordings", ["path"])["path"].to_pylist() == [str(version)]
+    return version
+
+
+def test_a_killed_writer_leaves_a_whole_catalogue(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    rng = random.Random(4)
+    reached = 0
+    for _ in range(KILLS):
+        process = writer(tmp_path)
+        try:
+            deadline = time.monotonic() + 60
+            while catalogue.snapshot().manifest.version <= reached:
+                assert time.monotonic() < deadline, "it must get somewhere"
+                time.sleep(0.005)
+            time.sleep(rng.random() * 0.05)
+        finally:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+        version = assert_whole(catalogue)
+        assert version > reached
+        reached = version
+
+
+def test_writers_take_turns(tmp_path: Path) -> None:
+    processes = [writer(tmp_path, 5) for _ in range(3)]
+    try:
+        for process in processes:
+            assert process.wait(120) == 0
+    finally:
+        for process in processes:
+            process.kill()
+    assert assert_whole(Catalogue(tmp_path)) == 15

@@ -1,0 +1,305 @@
+"""The commands: what people ask, and what they are told when they ask for what is not there."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rtmprelay.flv.repair import inspect
+from rtmprelay.flv.tags import describe_audio, describe_video
+from rtmprelay.media import MediaFrame, MediaKind
+from tests.spark.media import age, ffmpeg, frames_of, record
+
+pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
+
+from spark_analytics.__main__ import COMMANDS, main
+from spark_analytics.commands.common import parse_time
+from spark_analytics.errors import CatalogueError
+from spark_analytics.output import write_rows
+from spark_analytics.packaging import write_package
+from spark_analytics.progress import Progress
+from tests.spark.world import BEGIN, index
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_analytics.catalogue import Snapshot
+
+Capture = pytest.CaptureFixture[str]
+
+
+def ask(snapshot: Snapshot, *arguments: str) -> int:
+    return main([*arguments, "--catalogue", str(snapshot.root)])
+
+
+def at(seconds: float) -> str:
+    return (BEGIN + timedelta(seconds=seconds)).isoformat()
+
+
+# -- find ----------------------------------------------------------------------------------------------------
+
+
+def test_find_gives_file_and_byte(snapshot: Snapshot, capsys: Capture) -> None:
+    assert ask(snapshot, "find", "live/film", "--at", at(4.9), "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["path"].endswith("_0002.flv")
+    data = Path(found["path"]).read_bytes()
+    offset = found["byte_offset"]
+    assert data[offset] == MediaKind.VIDEO
+    assert describe_video(data[offset + 11 :]).keyframe
+    assert int.from_bytes(data[offset + 4 : offset + 7], "big") == found["timestamp_ms"] == 4800
+    assert (found["seek_ms"], found["keyframe_at"], found["vanished"]) == (
+        100,
+        "2026-01-01T12:00:05.300Z",
+        False,
+    )
+
+
+def test_find_says_what_there_is_instead(snapshot: Snapshot, capsys: Capture) -> None:
+    assert ask(snapshot, "find", "live/film", "--at", "2026-02-01T12:00:00") == 1
+    error = capsys.readouterr().err
+    assert error.startswith(
+        "No recording shows live/film at 2026-02-01T12:00:00Z; the last one before ends at 2026-01-01T12:00:09Z"
+    )
+    assert ask(snapshot, "find", "live/nobody", "--at", at(1)) == 1
+    assert "There is no recording of live/nobody" in capsys.readouterr().err
+    assert ask(snapshot, "find", "live/film", "--at", "tomorrow") == 1
+    assert capsys.readouterr().err.startswith("tomorrow is no time: write 2026-01-01T12:34:56")
+
+
+def coded(frames: list[MediaFrame]) -> list[tuple[MediaKind, bytes]]:
+    return [
+        (frame.kind, frame.payload)
+        for frame in frames
+        if (frame.kind is MediaKind.VIDEO and describe_video(frame.payload).coded)
+        or (frame.kind is MediaKind.AUDIO and describe_audio(frame.payload).coded)
+    ]
+
+
+def decode(path: Path) -> str:
+    """What ffmpeg complains about."""
+    command = [ffmpeg(), "-v", "warning", "-i", str(path), "-f", "null", "-"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stderr
+
+
+def test_a_clip_across_segments_plays_by_itself(
+    snapshot: Snapshot, recordings: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    out = tmp_path / "clip.flv"
+    assert ask(snapshot, "find", "live/film", "--at", at(2.9), "--cut", str(out), "--seconds", "5") == 0
+    assert "from 3 recordings" in capsys.readouterr().err
+    frames = frames_of(out)
+    got, everything = coded(frames), coded(frames_of(recordings / "holiday.flv"))
+    begin = everything.index(got[0])
+    assert describe_video(got[0][1]).keyframe
+    pictures = [one for one in got if one[0] is MediaKind.VIDEO]
+    assert pictures == [one for one in everything[begin:] if one[0] is MediaKind.VIDEO][: len(pictures)]
+    sounds = [one for one in got if one[0] is MediaKind.AUDIO]
+    first = everything.index(sounds[0])
+    assert sounds == [one for one in everything[first:] if one[0] is MediaKind.AUDIO][: len(sounds)]
+    # From the keyframe at 2.4 s up to 7.9 s, each 40 ms.
+    assert len(pictures) == 138
+    times = [frame.timestamp_ms for frame in frames]
+    assert (times[0], times == sorted(times)) == (0, True)
+    assert 5400 <= times[-1] < 5500
+    assert inspect(out).is_fine
+    assert decode(out) == ""
+
+
+def test_a_clip_of_sound_alone(snapshot: Snapshot, tmp_path: Path) -> None:
+    out = tmp_path / "clip.flv"
+    assert (
+        ask(
+            snapshot, "find", "live/sound", "--at", "2026-01-01T13:00:01", "--cut", str(out), "--seconds", "2"
+        )
+        == 0
+    )
+    assert inspect(out).is_fine
+    assert 2900 <= frames_of(out)[-1].timestamp_ms < 3000
+    assert decode(out) == ""
+
+
+def test_a_clip_overwrites_nothing(snapshot: Snapshot, tmp_path: Path, capsys: Capture) -> None:
+    out = tmp_path / "clip.flv"
+    out.write_text("precious")
+    assert ask(snapshot, "find", "live/film", "--at", at(1), "--cut", str(out)) == 1
+    assert "is there already" in capsys.readouterr().err
+    assert out.read_text() == "precious"
+    assert ask(snapshot, "find", "live/film", "--at", at(1), "--cut", str(tmp_path / "no" / "such.flv")) == 1
+    assert "No such file or directory" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["clip.flv"]
+
+
+def test_a_clip_goes_on_in_another_broadcast(
+    spark: SparkSession, recordings: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    """The encoder came back after two seconds and began again at 0: the clock on the wall fills the hole."""
+    folder = tmp_path / "rec"
+    folder.mkdir()
+    frames = frames_of(recordings / "holiday.flv")
+    begin = datetime(2026, 5, 1, 10, tzinfo=UTC).timestamp()
+    for start in (begin, begin + 11):
+        for path in record(folder, frames, "live/again", start):
+            age(path)
+    snapshot = index(folder, tmp_path / "catalogue")
+    out = tmp_path / "clip.flv"
+    capsys.readouterr()
+    assert (
+        ask(
+            snapshot, "find", "live/again", "--at", "2026-05-01T10:00:06", "--cut", str(out), "--seconds", "9"
+        )
+        == 0
+    )
+    times = [frame.timestamp_ms for frame in frames_of(out) if frame.kind is MediaKind.VIDEO]
+    steps = [after - before for before, after in pairwise(times)]
+    assert [step for step in steps if step > 40] == [2040]
+    assert times == sorted(times)
+    assert inspect(out).is_fine
+    assert decode(out) == ""
+
+
+# -- lists ---------------------------------------------------------------------------------------------------
+
+
+def test_streams(snapshot: Snapshot, capsys: Capture) -> None:
+    assert ask(snapshot, "streams", "--format", "csv") == 0
+    rows = {row["stream"]: row for row in csv.DictReader(io.StringIO(capsys.readouterr().out))}
+    assert (rows["film"]["files"], rows["film"]["damaged"], rows["film"]["incidents"]) == ("3", "0", "0")
+    assert float(rows["film"]["hours"]) == pytest.approx(9 / 3600, rel=0.02)
+    assert (rows["damaged"]["damaged"], rows["page"]["damaged"]) == ("1", "1")
+    assert ask(snapshot, "streams") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:3] == ["app", "stream", "files"]
+
+
+def test_incidents(snapshot: Snapshot, capsys: Capture) -> None:
+    assert (
+        ask(snapshot, "incidents", "--stream", "live/damaged", "--kind", "garbage", "--format", "json") == 0
+    )
+    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (row["kind"], row["stream"]) == ("garbage", "damaged")
+    assert row["bytes"] >= 10_000
+    assert ask(snapshot, "incidents", "--since", "1d", "--format", "json") == 0
+    assert capsys.readouterr().out == ""
+    assert (
+        ask(
+            snapshot,
+            "incidents",
+            "--since",
+            "2026-01-01T13:00:00",
+            "--until",
+            "2026-01-02",
+            "--format",
+            "json",
+        )
+        == 0
+    )
+    assert len(capsys.readouterr().out.splitlines()) > 3
+
+
+def test_sql(spark: SparkSession, snapshot: Snapshot, capsys: Capture) -> None:
+    question = (
+        "SELECT stream, count(*) AS files FROM recordings WHERE app = 'live' AND stream = 'film' GROUP BY 1"
+    )
+    assert ask(snapshot, "sql", question, "--format", "csv") == 0
+    assert capsys.readouterr().out == "stream,files\nfilm,3\n"
+    assert ask(snapshot, "sql", "SELECT nonsense FROM recordings") == 1
+    error = capsys.readouterr().err
+    assert "nonsense" in error
+    assert len(error.splitlines()) == 1
+    spark.sql("SELECT 1").collect()
+
+
+# -- the rest ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["index", "--out", "x"], "Say what to index"),
+        (["index", "/no/such/folder", "--out", "{tmp}/x"], "There is no file or folder /no/such/folder."),
+        (["index", "{tmp}"], "the following arguments are required: --out"),
+        (["index", "{tmp}", "--out", "/dev/null/x"], "Not a directory"),
+        (["streams", "--catalogue", "{tmp}"], "There is no catalogue in"),
+        (["find", "live/a", "--at", "2026-01-01", "--seconds", "0"], "there is nothing to cut"),
+        (["dance"], "invalid choice: 'dance'"),
+    ],
+)
+def test_bad_input_is_one_line(arguments: list[str], words: str, tmp_path: Path, capsys: Capture) -> None:
+    arguments = [argument.format(tmp=tmp_path) for argument in arguments]
+    try:
+        status = main(arguments)
+    except SystemExit as ended:
+        status = int(str(ended.code))
+    out, error = capsys.readouterr()
+    assert (status, out) == (1, "")
+    lines = [line for line in error.splitlines() if not line.endswith("...")]
+    assert len(lines) == 1
+    assert words in lines[0]
+
+
+def test_help_names_every_command(capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    out = capsys.readouterr().out
+    assert all(f"\n    {name}" in out for name in COMMANDS)
+
+
+def test_times() -> None:
+    assert parse_time("2026-01-01T12:34:56") == datetime(2026, 1, 1, 12, 34, 56, tzinfo=UTC)
+    assert parse_time("2026-01-01T12:34:56+02:00") == datetime(2026, 1, 1, 10, 34, 56, tzinfo=UTC)
+    assert abs(parse_time("2h") - datetime.now(UTC) + timedelta(hours=2)) < timedelta(seconds=5)
+    with pytest.raises(CatalogueError):
+        parse_time("h")
+
+
+def test_names_from_strangers_do_not_move_the_cursor() -> None:
+    out = io.StringIO()
+    write_rows(out, ["name", "n"], [("a\x1b[2Jb\nc", 1.5), (None, 2.0)])
+    assert out.getvalue().splitlines() == ["name        n", "--------  ---", "a?[2Jb?c  1.5", "            2"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_on_a_terminal_and_elsewhere() -> None:
+    terminal, file = Terminal(), io.StringIO()
+    with Progress(terminal) as progress:
+        progress.say("reading 3 recordings")
+        while "reading 3 recordings 0:00" not in terminal.getvalue():
+            pass
+    assert terminal.getvalue().endswith("\r"), "the line is empty again"
+    with Progress(file) as progress:
+        progress.say("reading 3 recordings")
+    assert file.getvalue() == "reading 3 recordings ...\n"
+
+
+def test_the_package_for_workers_is_enough(tmp_path: Path) -> None:
+    """With nothing but numpy and pyarrow beside it, and without Twisted."""
+    archive = tmp_path / "package.zip"
+    names = write_package(archive)
+    assert "spark_analytics/indexing/scan_task.py" in names
+    site = Path(pytest.__file__).parent.parent
+    for name in ("numpy", "pyarrow", "numpy.libs", "pyarrow.libs"):
+        if (site / name).exists():
+            (tmp_path / name).symlink_to(site / name)
+    code = (
+        f"import sys; sys.path[:0] = [{str(archive)!r}, {str(tmp_path)!r}]\n"
+        "import spark_analytics.indexing.scan_task as task\n"
+        "print(task.__file__.startswith(sys.path[0]), 'twisted' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-I", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True False\n"

@@ -1,0 +1,251 @@
+"""What is known of a recording does not depend on where it was cut into parts."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rtmprelay.media import MediaFrame, MediaKind
+from tests.flv.media import AAC_HEADER, AVC_HEADER
+from tests.spark.media import DAMAGES, frames_file, hostile_endless_chain, hostile_flv_inside, make_recording
+
+np = pytest.importorskip("numpy", reason="Spark is not installed: pip install '.[spark]'")
+
+from spark_analytics.analysis.beginning import read_beginning  # noqa: E402
+from spark_analytics.analysis.codec_track import Track  # noqa: E402
+from spark_analytics.analysis.findings import Findings  # noqa: E402
+from spark_analytics.analysis.part import Part, finish, join  # noqa: E402
+from spark_analytics.analysis.part_reader import PartReader  # noqa: E402
+from spark_analytics.analysis.steps import usual_step  # noqa: E402
+from spark_analytics.scanning.classify import Classifier  # noqa: E402
+from spark_analytics.scanning.range_scanner import start_of_part  # noqa: E402
+from spark_analytics.scanning.sources import ByteSource  # noqa: E402
+from tests.spark.test_scanning import source_of  # noqa: E402
+
+
+@attrs.frozen
+class Known:
+    """All that is found of a file, in a form that can be compared."""
+
+    facts: dict[str, Any]
+    seconds: dict[int, dict[str, int]]
+    keyframes: list[tuple[int, ...]]
+    incidents: Counter[tuple[object, ...]]
+
+
+def plain(value: Any) -> Any:
+    """Values that can be compared, of arrays and attrs alike."""
+    if isinstance(value, Track) and value.last is not None:
+        # Where it was last seen does not matter.
+        return plain(value.first), value.last.codec, value.last.digest, value.last.text
+    if attrs.has(type(value)):
+        return {
+            field.name: plain(getattr(value, field.name))
+            for field in attrs.fields(type(value))
+            # Where the counting of gaps begins does not matter.
+            if field.name != "gaps"
+        }
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def read(source: ByteSource, cuts: list[int]) -> Known:
+    """Read a file in parts and join them, as the index does."""
+    classifier = Classifier()
+    beginning = read_beginning(source, classifier)
+    total, findings = Part(), Findings()
+    seconds: Counter[tuple[int, str]] = Counter()
+    largest: dict[tuple[int, str], int] = {}
+    keyframes: list[tuple[int, ...]] = []
+    incidents: Counter[tuple[object, ...]] = Counter()
+
+    def take(found: Findings, time_before: int | None) -> None:
+        sums = found.seconds.take()
+        for name, column in sums.values.items():
+            for second, amount in zip(sums.seconds.tolist(), column.tolist(), strict=True):
+                if name.startswith(("last", "max")):
+                    largest[second, name] = max(largest.get((second, name), amount), amount)
+                else:
+                    seconds[second, name] += amount
+        keyframes.extend(map(tuple, found.take_keyframes().tolist()))
+        for one in found.take_incidents():
+            time = one.time_ms if one.time_ms is not None else time_before
+            incidents[attrs.astuple(attrs.evolve(one, time_ms=time))] += 1
+
+    for lo, hi in pairwise([0, *sorted(cuts), source.size]):
+        reader = PartReader(source, classifier, beginning, start_of_part(source, lo, hi), hi)
+        for _ in reader:
+            pass
+        last = total.all.last
+        take(reader.findings, int(last.times[0]) if len(last) else None)
+        total = join(total, reader.part, beginning, findings)
+    finish(total, findings)
+    take(findings, None)
+    rows: dict[int, dict[str, int]] = {}
+    for (second, name), amount in [*seconds.items(), *largest.items()]:
+        rows.setdefault(second, {})[name] = amount
+    return Known(plain(total), rows, sorted(keyframes), incidents)
+
+
+def check(data: bytes, cuts: int = 8, seed: int = 0) -> Known:
+    source = source_of(data)
+    rng = random.Random(seed)
+    expected = read(source, [])
+    for parts in (1, 2, cuts):
+        places = [rng.randrange(1, max(2, len(data))) for _ in range(parts)]
+        assert read(source, places) == expected
+    return expected
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return make_recording(tmp_path_factory.mktemp("parts") / "whole.flv", "h264_b_frames", 8).read_bytes()
+
+
+def test_a_recording(whole: bytes) -> None:
+    known = check(whole, 40)
+    counts = known.facts["counts"]
+    assert (counts["video_frames"], counts["audio_frames"], counts["damages"]) == (200, len(range(346)), 0)
+    assert sum(row["video_frames"] for row in known.seconds.values()) == 200
+    assert [row[4] for row in known.keyframes] == [30] * 6 + [20]
+    assert sum(row[5] for row in known.keyframes) == counts["video_bytes"]
+    assert known.facts["picture"] == (320, 180)
+    assert not known.incidents
+    assert usual_step(np.array(known.facts["steps"])) == 40.0
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_recordings(whole: bytes, damage: str) -> None:
+    known = check(DAMAGES[damage](whole))
+    if damage == "stream id":
+        assert not known.incidents, "nobody needs the stream id of a tag"
+    else:
+        assert (
+            known.facts["counts"]["damages"]
+            == sum(count for row, count in known.incidents.items() if "bytes lost" in str(row[-1]))
+            > 0
+        )
+
+
+def test_hostile_files(whole: bytes) -> None:
+    check(hostile_endless_chain(150), 12)
+    check(hostile_flv_inside(whole[:20_000]), 12)
+
+
+def video(time: int, *, key: bool = False, codec: int = 7, size: int = 9) -> MediaFrame:
+    return MediaFrame(
+        MediaKind.VIDEO,
+        time % (1 << 32),
+        bytes([(0x10 if key else 0x20) | codec, 1, 0, 0, 0]).ljust(size, b"v"),
+    )
+
+
+def audio(time: int) -> MediaFrame:
+    return MediaFrame(MediaKind.AUDIO, time % (1 << 32), b"\xaf\x01aaaa")
+
+
+def stream(begin: int, end: int, *, has_video: bool = True, has_audio: bool = True) -> list[MediaFrame]:
+    """A picture every 40 ms, a keyframe every second, sound every 20 ms."""
+    frames = []
+    for time in range(begin, end, 20):
+        if has_video and time % 40 == 0:
+            frames.append(video(time, key=time % 1000 == 0))
+        if has_audio:
+            frames.append(audio(time))
+    return frames
+
+
+def incidents_of(frames: list[MediaFrame]) -> list[tuple[object, ...]]:
+    known = check(frames_file([AVC_HEADER, AAC_HEADER, *frames]), 20)
+    return sorted((row[0], row[1], row[3], row[5]) for row in known.incidents.elements())
+
+
+def test_nothing_is_wrong_with_a_good_stream() -> None:
+    assert incidents_of(stream(0, 5000)) == []
+
+
+def test_a_gap_is_neither_a_freeze_nor_a_silence() -> None:
+    assert incidents_of(stream(0, 3000) + stream(8000, 10_000)) == [("gap", 2980, 5020, "")]
+
+
+def test_a_freeze_and_a_silence() -> None:
+    frames = stream(0, 3000) + stream(3000, 6000, has_video=False) + stream(6000, 9000)
+    assert incidents_of(frames) == [("freeze", 2960, 3040, "")]
+    frames = stream(0, 3000) + stream(3000, 6000, has_audio=False) + stream(6000, 9000)
+    assert incidents_of(frames) == [("silence", 2980, 3020, "")]
+
+
+def test_a_freeze_with_a_gap_inside_counts_only_its_own_time() -> None:
+    frames = stream(0, 3000) + stream(3000, 5000, has_video=False) + stream(9000, 11_000)
+    assert incidents_of(frames) == [("freeze", 2960, 2020, ""), ("gap", 4980, 4020, "")]
+
+
+def test_pictures_that_begin_late_and_end_early() -> None:
+    frames = stream(0, 2000, has_video=False) + stream(2000, 4000) + stream(4000, 7000, has_video=False)
+    assert incidents_of(frames) == [("freeze", 0, 2000, "begins late"), ("freeze", 3960, 3020, "ends early")]
+
+
+def test_timestamps_that_jump_back() -> None:
+    assert incidents_of(stream(0, 3000) + stream(1000, 3000)) == [
+        ("timestamp_jump", 2960, 1960, "video"),
+        ("timestamp_jump", 2980, 1980, "audio"),
+    ]
+
+
+def test_time_goes_on_behind_the_end_of_the_circle() -> None:
+    begin = (1 << 32) - 3000
+    known = check(frames_file(stream(begin - begin % 1000, begin - begin % 1000 + 6000)), 20)
+    assert not known.incidents
+    assert known.facts["newest_ms"] == 5980
+    assert sorted(known.seconds) == list(range(6))
+
+
+def test_codecs_that_change() -> None:
+    other_header = MediaFrame(MediaKind.VIDEO, 1000, b"\x17\x00\x00\x00\x00other")
+    hevc_header = MediaFrame(MediaKind.VIDEO, 2000, b"\x1c\x00\x00\x00\x00hvcC")
+    frames = [
+        *stream(0, 1000),
+        other_header,
+        *stream(1000, 2000),
+        other_header,
+        hevc_header,
+        *[video(time, key=True, codec=12) for time in range(2000, 3000, 40)],
+    ]
+    assert [row[:2] + row[3:] for row in incidents_of(frames) if row[0] == "codec_change"] == [
+        ("codec_change", 1000, "video: H.264 AVC: another decoder configuration"),
+        ("codec_change", 2000, "video: H.264 AVC -> H.265 HEVC"),
+    ]
+
+
+def test_only_coded_frames_count() -> None:
+    """The end of a sequence has the frame type of a keyframe, and the picture of Sorenson has no packet type."""
+    end = MediaFrame(MediaKind.VIDEO, 2000, b"\x17\x02\x00\x00\x00")
+    known = check(frames_file([AVC_HEADER, *stream(0, 2000, has_audio=False), end]))
+    assert (known.facts["counts"]["video_frames"], len(known.keyframes)) == (50, 2)
+    sorenson = [MediaFrame(MediaKind.VIDEO, 40 * n, bytes([0x22 if n % 10 else 0x12, 0])) for n in range(30)]
+    known = check(frames_file(sorenson))
+    assert (known.facts["counts"]["video_frames"], len(known.keyframes)) == (30, 3)
+
+
+FRAME = st.one_of(
+    st.builds(video, st.integers(-5000, 20_000), key=st.booleans(), codec=st.sampled_from([2, 7, 12])),
+    st.builds(audio, st.integers(-5000, 20_000)),
+    st.sampled_from([AVC_HEADER, AAC_HEADER, MediaFrame(MediaKind.VIDEO, 7, b"\x17\x00\x00\x00\x00x")]),
+    st.builds(MediaFrame, st.sampled_from(MediaKind), st.integers(0, 0xFFFFFFFF), st.binary(max_size=20)),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(FRAME, max_size=25), st.data())
+def test_any_frames(frames: list[MediaFrame], data: st.DataObject) -> None:
+    file = bytearray(frames_file(frames))
+    for _ in range(data.draw(st.integers(0, 2))):
+        at = data.draw(st.integers(0, len(file)))
+        file[at : at + data.draw(st.integers(0, 20))] = data.draw(st.binary(max_size=20))
+    check(bytes(file), data.draw(st.integers(2, 12)), data.draw(st.integers(0, 99)))

@@ -1,0 +1,224 @@
+"""Which files are read, and who reads which part of them."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rtmprelay.media import MediaFrame, MediaKind
+from tests.flv.media import AAC_HEADER, AVC_HEADER, groups, write_file
+from tests.spark.media import age, frames_file
+
+pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[spark]'")
+
+from spark_analytics.analysis.rules import INDEXER_VERSION
+from spark_analytics.errors import CatalogueError
+from spark_analytics.indexing import files as files_module
+from spark_analytics.indexing.files import FoundFile, Listing, Place, find_recordings
+from spark_analytics.indexing.plan import MIB, cut, make_plan, make_tasks
+from spark_analytics.indexing.recording_row import recording_row
+from spark_analytics.indexing.scan_rows import PART
+from spark_analytics.indexing.scan_task import PartResult, run_task
+from spark_analytics.indexing.stitching import stitch
+from spark_analytics.scanning import sources
+
+NOW = 1_800_000_000.0
+
+
+# -- looking for files ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("a.flv", "b.flv", "below/c.flv", "below/.hidden.flv", ".trash/d.flv", "e.mp4"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"12345")
+    return tmp_path
+
+
+def found(*names: object) -> list[str]:
+    return [Path(path).name for path in find_recordings(map(str, names)).files]
+
+
+def test_recordings_are_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found(folder) == ["a.flv", "b.flv", "c.flv"]
+    assert found(folder / "below") == ["c.flv"]
+    assert found(folder / "e.mp4") == ["e.mp4"], "what is named may be called anything"
+    assert found(folder / "*.flv") == ["a.flv", "b.flv"]
+    assert found(folder / "**" / "*.flv") == ["a.flv", "b.flv", "c.flv"]
+    assert found(folder / "b*") == ["b.flv", "c.flv"], "a pattern may match folders"
+    assert found(folder, folder / "a.flv") == ["a.flv", "b.flv", "c.flv"], "each once"
+    assert found(f"file://{folder}") == ["a.flv", "b.flv", "c.flv"]
+    monkeypatch.chdir(folder)
+    (file,) = find_recordings(["a.flv"]).files.values()
+    assert file == FoundFile(str(folder / "a.flv"), 5, (folder / "a.flv").stat().st_mtime_ns)
+    with pytest.raises(CatalogueError, match="There is no file or folder nowhere"):
+        find_recordings(["nowhere"])
+
+
+def test_a_name_that_is_no_text_is_left_out(folder: Path) -> None:
+    (folder / os.fsdecode(b"bad\xff.flv")).write_bytes(b"x")
+    warnings: list[str] = []
+    assert len(find_recordings([str(folder)], warnings.append).files) == 3
+    assert "is not UTF-8" in warnings[0]
+
+
+def test_other_file_systems(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of S3 or HDFS, through pyarrow."""
+    monkeypatch.setattr(files_module, "is_uri", lambda _: True)
+    monkeypatch.setattr(sources, "is_uri", lambda _: True)
+    base = f"file://{folder}"
+    assert sorted(found(base)) == ["a.flv", "b.flv", "c.flv"]
+    assert found(f"{base}/a*.flv") == ["a.flv"]
+    assert found(f"{base}/a.flv") == ["a.flv"]
+    (file,) = find_recordings([f"{base}/below/c.flv"]).files.values()
+    assert (file.path, file.size) == (f"{base}/below/c.flv", 5)
+    assert file.mtime_ns > 0
+    source = sources.open_source(file.path, 5)
+    assert (source.read(1, 3), source.size) == (b"234", 5)
+    source.close()
+    with pytest.raises(CatalogueError, match="There is no file or folder"):
+        find_recordings([f"{base}/nowhere"])
+    with pytest.raises(CatalogueError, match="cannot be looked at"):
+        find_recordings(["nosuch://scheme/x"])
+
+
+# -- what must be read ---------------------------------------------------------------------------------------
+
+
+def row(path: str, **values: Any) -> dict[str, Any]:
+    return {
+        "path": path,
+        "size": 5,
+        "mtime_ns": 7,
+        "status": "ok",
+        "indexer_version": INDEXER_VERSION,
+        "vanished_at": None,
+        "run": "r",
+        **values,
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "is_read"),
+    [
+        ({}, False),
+        ({"size": 6}, True),
+        ({"mtime_ns": 8}, True),
+        ({"indexer_version": 0}, True),
+        ({"status": "unreadable"}, True),
+        ({"status": "damaged"}, False),
+        ({"status": "growing"}, True),
+    ],
+)
+def test_what_changed_is_read(values: dict[str, Any], is_read: bool) -> None:
+    listing = Listing({"/r/a": FoundFile("/r/a", 5, 7)}, (Place("/r"),))
+    plan = make_plan(listing, {"/r/a": row("/r/a", **values)}, NOW)
+    assert (len(plan.read), plan.kept) == (int(is_read), int(not is_read))
+
+
+def test_a_growing_file_that_nobody_has_touched_yet_is_left_alone() -> None:
+    mtime = int((NOW - 10) * 1e9)
+    listing = Listing({"/r/a": FoundFile("/r/a", 5, mtime)}, (Place("/r"),))
+    assert make_plan(listing, {"/r/a": row("/r/a", status="growing", mtime_ns=mtime)}, NOW).is_empty
+
+
+def test_what_vanished_and_what_was_not_looked_for() -> None:
+    known = {path: row(path) for path in ("/r/a", "/r/b", "/other/c", "/r2/d", "/r/x/live_1.flv")}
+    known["/r/gone"] = row("/r/gone", vanished_at=datetime.now(UTC))
+    plan = make_plan(Listing({"/r/a": FoundFile("/r/a", 5, 7)}, (Place("/r"),)), known, NOW)
+    assert sorted(one["path"] for one in plan.vanished) == ["/r/b", "/r/x/live_1.flv"]
+    pattern = make_plan(Listing({}, (Place("/r/x/*.flv", "/r/x/*.flv"),)), known, NOW)
+    assert [one["path"] for one in pattern.vanished] == ["/r/x/live_1.flv"]
+    back = make_plan(Listing({"/r/gone": FoundFile("/r/gone", 5, 7)}, (Place("/r/gone"),)), known, NOW)
+    assert (len(back.returned), back.read, back.is_empty) == (1, (), False)
+
+
+@given(st.lists(st.integers(0, 5000 * MIB), max_size=30), st.integers(1, 16))
+def test_every_byte_is_read_once(sizes: list[int], parallelism: int) -> None:
+    files = tuple(FoundFile(f"/r/{number}", size, 0) for number, size in enumerate(sizes))
+    tasks = make_tasks(files, parallelism, NOW)
+    assert all(tasks)
+    by_file: dict[str, list[tuple[int, int, int]]] = {}
+    for split in (split for task in tasks for split in task):
+        by_file.setdefault(split.path, []).append((split.number, split.lo, split.hi))
+        assert split.is_whole_file == (split.hi - split.lo == split.size)
+    for file in files:
+        parts = sorted(by_file[file.path])
+        assert [number for number, _, _ in parts] == list(range(len(parts)))
+        assert parts[0][1] == 0
+        assert parts[-1][2] == file.size
+        assert all(before[2] == after[1] for before, after in pairwise(parts))
+
+
+def test_one_large_file_keeps_all_cores_busy() -> None:
+    assert len(make_tasks((FoundFile("/r/a", 3000 * MIB, 0),), 4, NOW)) == 8
+    assert len(cut(FoundFile("/r/a", 10, 0), 64 * MIB, True)) == 1
+
+
+# -- rows of recordings --------------------------------------------------------------------------------------
+
+
+def row_of(path: Path, now: float = NOW) -> dict[str, Any]:
+    (file,) = find_recordings([str(path)]).files.values()
+    results = []
+    for batch in run_task(cut(file, 1 << 40, True)):
+        for one in batch.to_pylist():
+            if one["row"] == PART:
+                results.append(PartResult.unpacked(one["summary"]))
+    return recording_row(file, stitch(file.file_id, results), "run", datetime.fromtimestamp(now, UTC))
+
+
+def test_who_a_recording_is_of(tmp_path: Path) -> None:
+    ours = tmp_path / "renamed.flv"
+    ours.write_bytes(write_file(groups(3), [AVC_HEADER, AAC_HEADER]))
+    age(ours)
+    foreign = row_of(ours)
+    assert (foreign["app"], foreign["stream"], foreign["start_source"], foreign["complete"]) == (
+        "",
+        "renamed",
+        "mtime",
+        True,
+    )
+    named = ours.rename(tmp_path / "li%2Fve_a_b_20260203_040506_0007-2.flv")
+    found_row = row_of(named)
+    assert (found_row["app"], found_row["stream"], found_row["segment"]) == ("li/ve", "a_b", 7)
+    assert (found_row["started_at"], found_row["start_source"]) == (
+        datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC),
+        "name",
+    )
+
+
+def test_a_stranger_in_the_metadata_is_not_believed_without_end(tmp_path: Path) -> None:
+    from rtmprelay.flv.script import encode_metadata
+
+    values: dict[str, Any] = {
+        "rtmprelay_app": "live",
+        "rtmprelay_name": "x\ud800",
+        "rtmprelay_started": 1e300,
+        "rtmprelay_segment": -5.0,
+        "width": float("nan"),
+        "height": 1e9,
+        "filesize": "big",
+    }
+    path = tmp_path / "live_b_20260203_040506.flv"
+    good = {name: value for name, value in values.items() if name != "rtmprelay_name"}
+    path.write_bytes(frames_file([MediaFrame(MediaKind.DATA, 0, encode_metadata(good)), *groups(2)]))
+    age(path)
+    found_row = row_of(path)
+    assert (found_row["app"], found_row["stream"], found_row["segment"]) == ("live", "b", None)
+    assert (found_row["start_source"], found_row["width"], found_row["complete"]) == ("name", None, False)
+
+
+def test_a_name_that_utf_8_cannot_hold(tmp_path: Path) -> None:
+    path = tmp_path / "live_%ED%A0%80_20260203_040506.flv"
+    path.write_bytes(frames_file(groups(1)))
+    assert row_of(path)["stream"] == "?"

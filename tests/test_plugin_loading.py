@@ -1,0 +1,120 @@
+"""Plugins are found, cheap to list, and one that is broken takes no other with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.task import Clock
+
+from rtmprelay.authorizers.allow_from import AllowFrom
+from rtmprelay.errors import ConfigError
+from rtmprelay.plugin_loading import make_authorizer, make_event_sink, plugins_help
+
+ROOT = Path(__file__).parent.parent
+
+AUTHORIZERS = ("allow-from", "http", "jwt", "keys-file")
+HOOKS = ("exec", "http", "jsonl")
+
+
+def run_python(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
+    search = os.pathsep.join(str(one) for one in (*path, ROOT))
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": search},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_ours_are_found() -> None:
+    authorizers, _, hooks = plugins_help().partition("Event sinks, for --hook:\n")
+    assert authorizers.startswith("Authorizers, for --auth:\n")
+    for name in AUTHORIZERS:
+        assert f"\n  {name}:" in authorizers
+    for name in HOOKS:
+        assert f"  {name}:" in hooks
+    assert "cannot be used" not in hooks
+
+
+def test_the_help_fits_a_screen() -> None:
+    for line in plugins_help().splitlines():
+        assert len(line) <= 125, line
+
+
+def test_making_one() -> None:
+    reactor: Any = Clock()
+    assert isinstance(make_authorizer("allow-from:127.0.0.1", reactor), AllowFrom)
+
+
+def test_names_that_nobody_has() -> None:
+    reactor: Any = Clock()
+    with pytest.raises(
+        ConfigError, match="there is no plugin 'keys'; there are: allow-from, http, jwt, keys-file"
+    ):
+        make_authorizer("keys:/etc/keys.json", reactor)
+    with pytest.raises(ConfigError, match="there is no plugin 'keys-file'; there are: exec, http, jsonl"):
+        make_event_sink("keys-file:x", reactor)
+    with pytest.raises(ConfigError, match="there is no plugin ''"):
+        make_authorizer("", reactor)
+
+
+def test_an_error_names_the_plugin() -> None:
+    reactor: Any = Clock()
+    with pytest.raises(ConfigError, match=r"^allow-from: 'x' is no network"):
+        make_authorizer("allow-from:x", reactor)
+
+
+def test_listing_them_imports_none_of_what_they_need() -> None:
+    done = run_python(
+        "import sys; from rtmprelay.plugin_loading import plugins_help; plugins_help();"
+        "print([name for name in ('jwt', 'twisted.web.client', 'rtmprelay.protocols', 'cryptography') if name in sys.modules])"
+    )
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_a_library_that_is_missing_concerns_only_its_plugin() -> None:
+    done = run_python(
+        "import sys; sys.modules['jwt'] = None\n"
+        "from twisted.internet.task import Clock\n"
+        "from rtmprelay.errors import ConfigError\n"
+        "from rtmprelay.plugin_loading import make_authorizer, plugins_help\n"
+        "print('keys-file' in plugins_help(), 'jwt:' in plugins_help())\n"
+        "make_authorizer('allow-from:any', Clock())\n"
+        "try: make_authorizer('jwt:/x', Clock())\n"
+        "except ConfigError as error: print(error)\n"
+    )
+    first, second = done.stdout.splitlines()
+    assert first == "True True"
+    assert second.startswith("jwt: it cannot be used, because something is not installed: ")
+
+
+def test_a_broken_module_of_somebody_else_takes_no_other_with_it(tmp_path: Path) -> None:
+    plugins = tmp_path / "rtmprelay_plugins"
+    plugins.mkdir()
+    (plugins / "acme.py").write_text("import no_such_library\n")
+    done = run_python(
+        "from twisted.internet.task import Clock\n"
+        "from rtmprelay.errors import ConfigError\n"
+        "from rtmprelay.plugin_loading import make_authorizer, plugins_help\n"
+        "print(plugins_help())\n"
+        "make_authorizer('allow-from:any', Clock())\n"
+        "try: make_authorizer('acme:x', Clock())\n"
+        "except ConfigError as error: print('ERROR', error)\n",
+        tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "keys-file:PATH" in done.stdout
+    broken = (
+        "rtmprelay_plugins.acme cannot be imported: ModuleNotFoundError: No module named 'no_such_library'"
+    )
+    assert f"Modules that cannot be used:\n  {broken}" in done.stdout
+    (error,) = [line for line in done.stdout.splitlines() if line.startswith("ERROR")]
+    assert error.startswith("ERROR there is no plugin 'acme'; there are: allow-from")
+    assert error.endswith(broken)

@@ -1,0 +1,122 @@
+"""What a stream is made of, as its publisher says or its decoder configuration."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rtmprelay import amf0
+from rtmprelay.media import MediaFrame, MediaKind
+from rtmprelay.streams.live_stream import LiveStream
+from rtmprelay.web.answers import json_bytes
+from rtmprelay.web.stream_facts import audio_facts, video_facts
+from tests.helpers import audio_header, keyframe
+from tests.streams.helpers import FakePublisher
+
+#: A real H.264 configuration of 640 x 360.
+AVC_640 = bytes.fromhex(
+    "0164001effe1001967640 01eacd940a02ff9701100000300010000030032 0f162d96".replace(" ", "")
+) + bytes.fromhex("01000668ebe3cb22c0")
+
+
+def live(values: dict[str, object], *frames: MediaFrame) -> LiveStream:
+    stream = LiveStream("live/test")
+    stream.publisher_joined(FakePublisher(), 0.0)
+    metadata = MediaFrame(MediaKind.DATA, 0, amf0.encode("onMetaData", values))  # type: ignore[arg-type]
+    stream.publish_frames([metadata, *frames], 0.0)
+    return stream
+
+
+def test_the_publishers_word() -> None:
+    """What OBS says."""
+    stream = live(
+        {
+            "width": 1920.0,
+            "height": 1080.0,
+            "framerate": 29.97002997,
+            "videodatarate": 6000.0,
+            "audiodatarate": 160.0,
+            "audiosamplerate": 48000.0,
+            "audiochannels": 2.0,
+        },
+        keyframe(0),
+        MediaFrame(MediaKind.AUDIO, 0, b"\x2f\xff\xfb"),
+    )
+    assert video_facts(stream) == {
+        "codec": "H.264 AVC",
+        "width": 1920,
+        "height": 1080,
+        "fps": 29.97,
+        "declared_bitrate_kbps": 6000.0,
+    }
+    assert audio_facts(stream) == {
+        "codec": "MP3",
+        "sample_rate": 48000,
+        "channels": 2,
+        "declared_bitrate_kbps": 160.0,
+    }
+
+
+def test_the_decoder_configuration() -> None:
+    """Size and sampling, for those who say nothing, or say it wrong."""
+    header = MediaFrame(MediaKind.VIDEO, 0, b"\x17\x00\x00\x00\x00" + AVC_640)
+    stream = live({"audiosamplerate": 44100.0, "stereo": False}, header, audio_header(b"\x11\x90"))
+    video, audio = video_facts(stream), audio_facts(stream)
+    assert video is not None
+    assert audio is not None
+    assert (video["width"], video["height"], video["fps"]) == (640, 360, None)
+    assert (audio["sample_rate"], audio["channels"]) == (48000, 2)
+
+
+def test_opus() -> None:
+    """It says its channels, and always decodes to the same rate."""
+    head = b"OpusHead\x01\x06\x38\x01\x44\xac\x00\x00\x00\x00\x00"
+    stream = live({}, MediaFrame(MediaKind.AUDIO, 0, b"\x90Opus" + head))
+    audio = audio_facts(stream)
+    assert audio is not None
+    assert (audio["codec"], audio["sample_rate"], audio["channels"]) == ("Opus", 48000, 6)
+
+
+def test_what_is_not_there() -> None:
+    """A stream without pictures has none, and one without sound no sound."""
+    assert video_facts(live({"width": 100.0})) is None
+    assert audio_facts(live({}, keyframe(0))) is None
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0.0, 1e300, True, None, [], "x", "", {}])
+def test_metadata_is_a_strangers_word(value: object) -> None:
+    """What is no number of anything is left out, and what remains is JSON."""
+    names = (
+        "width",
+        "height",
+        "framerate",
+        "videodatarate",
+        "audiodatarate",
+        "audiosamplerate",
+        "audiochannels",
+    )
+    stream = live(dict.fromkeys(names, value), keyframe(0), MediaFrame(MediaKind.AUDIO, 0, b"\x2f\xff\xfb"))
+    video, audio = video_facts(stream), audio_facts(stream)
+    assert video == {
+        **(video or {}),
+        "width": None,
+        "height": None,
+        "fps": None,
+        "declared_bitrate_kbps": None,
+    }
+    assert audio == {**(audio or {}), "sample_rate": None, "channels": None, "declared_bitrate_kbps": None}
+    json_bytes([video, audio])
+
+
+@given(st.binary(max_size=200), st.binary(max_size=200))
+def test_any_bytes_make_facts(picture: bytes, sound: bytes) -> None:
+    """Whatever a publisher sends, somebody may look at it."""
+    stream = live(
+        {},
+        MediaFrame(MediaKind.VIDEO, 0, b"\x17\x00\x00\x00\x00" + picture),
+        MediaFrame(MediaKind.VIDEO, 0, picture),
+        MediaFrame(MediaKind.AUDIO, 0, b"\xaf\x00" + sound),
+        MediaFrame(MediaKind.AUDIO, 0, sound),
+    )
+    json_bytes([video_facts(stream), audio_facts(stream)])
