@@ -51,7 +51,7 @@ def test_the_options(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_used_is_told(arguments: list[str], message: str) -> None:
-    with pytest.raises(SystemExit, match="^rtmprelay: ") as told:
+    with pytest.raises(SystemExit, match=r"^rtmprelay: ") as told:
         read(*arguments)
     assert message in str(told.value)
 

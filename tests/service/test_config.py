@@ -87,7 +87,7 @@ def test_a_merge_window(written: str, seconds: float) -> None:
         "40MS",
         "1001ms",
         "00040ms",
-        "٤٠ms",
+        "\u0664\u0660ms",
         "on",
         "00",
     ],

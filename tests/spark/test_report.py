@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,7 +25,7 @@ from tests.spark.report_world import FIRST, Row, two_weeks, write
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
-def data_of(root: Path, tables: dict[str, list[Row]], **options: datetime) -> ReportData:
+def data_of(root: Path, tables: dict[str, list[Row]], **options: Any) -> ReportData:
     write(root, tables)
     return gather(Catalogue(root).open(), **options)
 
