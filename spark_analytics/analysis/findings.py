@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 import numpy as np
 
+from rtmprelay.flv.scan import DamageKind
 from spark_analytics.analysis.codec_track import CodecChange
 from spark_analytics.analysis.seconds import SecondsBuilder
 from spark_analytics.analysis.steps import Still
@@ -16,6 +17,9 @@ SILENCE = "silence"
 JUMP = "timestamp_jump"
 DRIFT = "av_drift"
 CODEC_CHANGE = "codec_change"
+
+#: All kinds of incidents; damage is called what it is called in `rtmprelay.flv.scan`.
+KINDS = (GAP, FREEZE, SILENCE, JUMP, DRIFT, CODEC_CHANGE, *(kind.name.lower() for kind in DamageKind))
 
 
 @attrs.frozen

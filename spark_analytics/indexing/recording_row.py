@@ -16,6 +16,19 @@ from spark_analytics.indexing.files import FoundFile
 from spark_analytics.indexing.plan import is_settled
 from spark_analytics.indexing.stitching import FileResult
 
+#: All that `status_of` says.
+STATUSES = (
+    "ok",
+    "recovered",
+    "truncated",
+    "damaged",
+    "growing",
+    "header_only",
+    "empty",
+    "not_flv",
+    "unreadable",
+)
+
 _TAIL = {DamageKind.TORN_TAIL.name.lower(), DamageKind.ZERO_TAIL.name.lower()}
 _HARMLESS = {DamageKind.WRONG_SIZE.name.lower(), DamageKind.WRONG_TRAILER.name.lower()}
 

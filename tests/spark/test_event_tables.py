@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -241,8 +241,8 @@ def test_read_in_pieces_it_is_the_same(make: Make, whole: Archive) -> None:
     assert archive.snapshot.manifest.version == version
 
 
-def test_a_server_that_died_and_files_in_any_order(make: Make) -> None:
-    """The second file comes first; a line is torn, one is nonsense, one is of an event that nobody knows."""
+def test_a_server_that_died_among_damaged_files_in_any_order(make: Make) -> None:
+    """The second file comes first; lines are torn, nonsense, or of an event that nobody knows; files are damaged."""
     server = FakeServer("i9", at=86_390 - 43_200)
     server.start()
     server.connect("c1")
@@ -264,40 +264,24 @@ def test_a_server_that_died_and_files_in_any_order(make: Make) -> None:
     summary = archive.index(moment(43_300))
     assert (summary.events, summary.unreadable) == (3, 1)
     server.write(archive.logs, 0, cut)
-    archive.index(moment(43_300))
-    (viewer,) = archive.rows("viewers")
+    _write_damaged(archive.logs)
+    summary = archive.index(moment(43_300))
+    assert summary.files == 7
+    assert cut + 5 < summary.events < cut + 40
+    (viewer,) = archive.rows("viewers", instance="i9")
     assert (viewer["ended_how"], viewer["ended_at"], viewer["watch_seconds"]) == ("watching", None, 70.0)
     assert archive.index(moment(50_000)).changed
-    (viewer,) = archive.rows("viewers")
+    (viewer,) = archive.rows("viewers", instance="i9")
     assert (viewer["ended_how"], viewer["ended_at"]) == ("server died", moment(43_260))
     assert (viewer["messages"], viewer["bytes"], viewer["dropped"]) == (200, 10_000, 4)
-    (row,) = archive.rows("servers")
+    (row,) = archive.rows("servers", instance="i9")
     assert (row["ended_how"], row["missing_events"]) == ("died", 3)
-    (outage,) = archive.rows("outages")
+    (outage,) = archive.rows("outages", instance="i9")
     assert (outage["ended_how"], outage["seconds"]) == ("server died", 30.0)
-    assert [row["uptime_percent"] for row in archive.rows("destinations")] == [100.0, 50.0]
+    after_midnight = [row for row in archive.rows("destinations") if row["day"] > moment(0).date()]
+    assert [row["uptime_percent"] for row in after_midnight] == [50.0]
     (unknown,) = archive.rows("events", event="something_new")
     assert (unknown["bytes"], json.loads(unknown["line"])["colour"]) == (None, "green")
-    assert {row["status"] for row in archive.rows("event_files")} == {"ok", "damaged"}
-    # After a week nobody waits for it any more; nothing else changes.
-    before = archive.rows("viewers")
-    assert archive.index(moment(50_000) + timedelta(days=8)).changed
-    assert archive.rows("viewers") == before
-    assert archive.rows("open_events") == []
-    assert not archive.index(moment(50_000) + timedelta(days=9)).changed
-
-
-def test_damaged_files_never_fail(make: Make) -> None:
-    archive = make()
-    (archive.logs / "events_20261116_120000.jsonl").write_bytes(b"")
-    (archive.logs / "events_20261116_120001.jsonl").write_bytes(b'{"time')
-    (archive.logs / "events_20261116_120002.jsonl.gz").write_bytes(b"no gzip at all")
-    whole = gzip.compress(story().text().encode())
-    (archive.logs / "events_20261116_120003.jsonl.gz").write_bytes(whole[: len(whole) // 2])
-    (archive.logs / "events_20261116_120004.jsonl").write_bytes(bytes(range(256)) * 40)
-    summary = archive.index()
-    assert summary.files == 5
-    assert 5 < summary.events < 40
     statuses = {Path(row["path"]).name: row["status"] for row in archive.rows("event_files")}
     assert statuses == {
         "events_20261116_120000.jsonl": "empty",
@@ -305,5 +289,15 @@ def test_damaged_files_never_fail(make: Make) -> None:
         "events_20261116_120002.jsonl": "unreadable",
         "events_20261116_120003.jsonl": "damaged",
         "events_20261116_120004.jsonl": "damaged",
+        "events_20261116_235950-1.jsonl": "ok",
+        late.name: "damaged",
     }
-    assert archive.rows("servers")[0]["ended_how"] in ("running", "died")
+
+
+def _write_damaged(folder: Path) -> None:
+    (folder / "events_20261116_120000.jsonl").write_bytes(b"")
+    (folder / "events_20261116_120001.jsonl").write_bytes(b'{"time')
+    (folder / "events_20261116_120002.jsonl.gz").write_bytes(b"no gzip at all")
+    whole = gzip.compress(story().text().encode())
+    (folder / "events_20261116_120003.jsonl.gz").write_bytes(whole[: len(whole) // 2])
+    (folder / "events_20261116_120004.jsonl").write_bytes(bytes(range(256)) * 40)
