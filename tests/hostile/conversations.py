@@ -27,8 +27,8 @@ _TELLING = (
 )
 
 
-def _talk(client: ClientSession, name: str, play: bool) -> tuple[bytes, bytes]:
-    """Let a client talk to a server; what each of them said."""
+def _talk(client: ClientSession, name: str | None, play: bool) -> tuple[bytes, bytes]:
+    """Let a client talk to a server; what each of them said. Without a name it only connects."""
     server = ServerSession(0.0)
     sent = answered = b""
     asked = False
@@ -42,7 +42,7 @@ def _talk(client: ClientSession, name: str, play: bool) -> tuple[bytes, bytes]:
         answered += downstream
         if downstream:
             client.receive_data(downstream, 0.0)
-        elif not upstream and not asked:
+        elif not upstream and not asked and name is not None:
             asked = True
             (client.play if play else client.publish)(name)
     return sent, answered
@@ -56,6 +56,11 @@ def conversation(name: str, play: bool = False, use_digest: bool = True) -> byte
         for frame in (*start_frames(), *group(0), *group(400)):
             sent += client.send_media(frame)
     return sent
+
+
+def greeting() -> bytes:
+    """Handshake and connect, and nothing else."""
+    return _talk(ClientSession("live", "rtmp://127.0.0.1/live"), None, False)[0]
 
 
 def answers() -> bytes:
