@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import repeat
 from struct import Struct
+from struct import error as StructError  # noqa: N812
 
 import attrs
 import numpy as np
@@ -67,11 +70,18 @@ def follow_sizes(window: Window, begin: int, stop: int, most: int) -> tuple[list
     base = window.begin
     at = begin - base
     last = min(stop - 1, window.end - FRAME_SIZE) - base
-    for _ in range(most):
-        if at > last:
-            break
-        append(at)
-        at += (read(buffer, at)[0] & MAX_PAYLOAD_SIZE) + FRAME_SIZE
+    # This loop is most of the time that an index takes: it goes on until reading fails, and what was too much is cut off.
+    try:
+        for _ in repeat(None, most):
+            append(at)
+            (type_and_size,) = read(buffer, at)
+            at += (type_and_size & MAX_PAYLOAD_SIZE) + FRAME_SIZE
+    except StructError:
+        positions.pop()
+    if positions and positions[-1] > last:
+        kept = bisect_right(positions, last)
+        at = positions[kept]
+        del positions[kept:]
     if base:
         return [position + base for position in positions], at + base
     return positions, at

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 _T = TypeVar("_T")
 
 #: How long a page may take for anything before it counts as failed.
-DEADLINE = 20.0
+DEADLINE = 40.0
 
 CHROMIUM = shutil.which("chromium")
 DRIVER = shutil.which("chromedriver")
@@ -86,7 +86,7 @@ class Browser:
             self._base + path, data, {"Content-Type": "application/json"}, method=method
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=180) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
             with error:
