@@ -161,7 +161,8 @@ class PacedClient:
     def write(self, data: bytes) -> None:
         """Send bytes."""
         if data:
-            self.socket.setblocking(True)
+            # The server reads in this very thread: what does not fit into the socket would wait for ever.
+            self.socket.settimeout(10)
             self.socket.sendall(data)
             self.socket.setblocking(False)
         self.world.turn()

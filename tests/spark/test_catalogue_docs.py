@@ -27,9 +27,7 @@ def tables_in(text: str) -> list[list[list[str]]]:
 
 
 def section(title: str) -> str:
-    match = re.search(
-        rf"^{re.escape(title)}\n(~|-)+\n(.*?)(?=^[^\n]+\n(?:~~~|---)|\Z)", PAGE, re.M | re.S
-    )
+    match = re.search(rf"^{re.escape(title)}\n(~|-)+\n(.*?)(?=^[^\n]+\n(?:~~~|---)|\Z)", PAGE, re.M | re.S)
     assert match is not None, title
     return match[2]
 
