@@ -72,8 +72,8 @@ class GatheringTests(PacedTests):
 
     def test_frames_gather_in_the_socket(self) -> None:
         publisher, viewer = self.watched()
-        for time in (220, 240, 260):
-            publisher.send(inter(time))
+        for at in (220, 240, 260):
+            publisher.send(inter(at))
             viewer.pump()
             assert viewer.frames == []
             self.world.advance(PART)
@@ -110,10 +110,10 @@ class GatheringTests(PacedTests):
     def test_without_a_window_nothing_is_left_in_the_socket(self) -> None:
         world = self.new_world()
         publisher, viewer = self.watched(world)
-        for time in range(240, 640, 40):
-            publisher.send(inter(time))
+        for at in range(240, 640, 40):
+            publisher.send(inter(at))
             viewer.pump()
-            assert viewer.frames[-1:] == [inter(time)]
+            assert viewer.frames[-1:] == [inter(at)]
             assert world.paused == 0
         assert len(publisher.reads) == 10
 
@@ -171,8 +171,8 @@ class GatheringTests(PacedTests):
         publisher.protocol._publications[7] = hasty
         publisher.send(inter(240))
         self.world.advance(WINDOW)
-        for time in (280, 320):
-            publisher.send(inter(time))
+        for at in (280, 320):
+            publisher.send(inter(at))
             assert self.world.paused == 0
         self.world.advance(WINDOW)
         viewer.pump()
@@ -182,8 +182,8 @@ class GatheringTests(PacedTests):
         world = self.new_world(viewer=0.0, intake=WINDOW)
         publisher, viewer = self.watched(world)
         other = world.publisher("other")
-        for time in (0, 40):
-            other.send(keyframe(time))
+        for at in (0, 40):
+            other.send(keyframe(at))
         assert world.paused == 1
         publisher.send(inter(240))
         viewer.pump()
@@ -237,7 +237,7 @@ class FastPublisherTests(PacedTests):
 
     def test_what_has_gathered_is_read_without_further_pauses(self) -> None:
         publisher, viewer = self.watched()
-        frames = [inter(time, 60_000) for time in range(240, 640, 20)]
+        frames = [inter(time, 60_000) for at in range(240, 640, 20)]
         data = b"".join(publisher.session.send_media(frame) for frame in frames)
         publisher.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         sent = 0
@@ -317,7 +317,7 @@ def frames_and_garbage(publisher: PacedClient) -> None:
 
 def many_frames_and_hang_up(publisher: PacedClient) -> None:
     """More than one read takes."""
-    publisher.send(*[inter(280 + time, 3000) for time in range(30)])
+    publisher.send(*[inter(280 + time, 3000) for at in range(30)])
     publisher.hang_up()
 
 
