@@ -237,7 +237,7 @@ class FastPublisherTests(PacedTests):
 
     def test_what_has_gathered_is_read_without_further_pauses(self) -> None:
         publisher, viewer = self.watched()
-        frames = [inter(time, 60_000) for at in range(240, 640, 20)]
+        frames = [inter(at, 60_000) for at in range(240, 640, 20)]
         data = b"".join(publisher.session.send_media(frame) for frame in frames)
         publisher.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         sent = 0
@@ -317,7 +317,7 @@ def frames_and_garbage(publisher: PacedClient) -> None:
 
 def many_frames_and_hang_up(publisher: PacedClient) -> None:
     """More than one read takes."""
-    publisher.send(*[inter(280 + time, 3000) for at in range(30)])
+    publisher.send(*[inter(280 + at, 3000) for at in range(30)])
     publisher.hang_up()
 
 
