@@ -77,4 +77,7 @@ def _read(name: str, text: str, field: attrs.Attribute[Any]) -> int | float | No
         kind = "a number" if fractions else "a whole number, with K, M or G behind it if you like"
         raise ConfigError(f"{name}: {text[:60]!r} is not {kind}" + (", or none" if optional else ""))
     value = float(found["number"]) * _UNITS[found["unit"]]
+    most = field.metadata.get("most")
+    if most is not None and value > most:
+        raise ConfigError(f"{name}: {text} is too much; the most that can be had is {most}")
     return value if fractions else int(value)

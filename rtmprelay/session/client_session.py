@@ -44,7 +44,8 @@ class ClientSession:
         use_digest: bool = True,
     ) -> None:
         self._handshake = ClientHandshake(use_digest=use_digest)
-        self.channel = MessageChannel(self._handshake, ConnectionLimits(), chunk_size)
+        limits = ConnectionLimits()
+        self.channel = MessageChannel(self._handshake, limits, chunk_size)
         self._properties: dict[str, AmfValue] = {
             "app": app,
             "type": "nonprivate",
@@ -52,7 +53,7 @@ class ClientSession:
             "tcUrl": tc_url,
             **(properties or {}),
         }
-        self._intake = MediaIntake()
+        self._intake = MediaIntake(limits)
         self._waiting: dict[float, _Answer] = {}
         self._last_transaction = 0.0
         self._creation = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.session.events import MediaReceived, SessionEvent
 from rtmprelay.wire.chunks import RawMessage
+from rtmprelay.wire.limits import ConnectionLimits
 from rtmprelay.wire.messages import MessageType, split_aggregate, without_amf3_marker
 
 _KINDS = {
@@ -18,7 +19,8 @@ _KINDS = {
 class MediaIntake:
     """The gate that the state machines open and close, and that media goes through without asking them."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self._most_parts = limits.aggregate_parts
         self.open_streams: dict[int, None] = {}
         self._events: list[SessionEvent] = []
         self._batch: MediaReceived | None = None
@@ -41,7 +43,7 @@ class MediaIntake:
         kind = _KINDS.get(raw.type_id)
         if kind is None:
             if raw.type_id == MessageType.AGGREGATE:
-                for part in split_aggregate(raw):
+                for part in split_aggregate(raw, self._most_parts):
                     if part.type_id != MessageType.AGGREGATE:
                         self.take(part)
                 return True

@@ -75,7 +75,7 @@ class ServerSession:
         self._connection = Connection()
         self.channel.allow_messages_of(self._limits.message_size_before_connect)
         self._patience = Patience(self._limits, now)
-        self._intake = MediaIntake()
+        self._intake = MediaIntake(self._limits)
         self._application = Application("", Secret(""))
         self._streams: dict[int, MessageStream] = {}
         self._requests: dict[int, _Request] = {}
@@ -99,7 +99,7 @@ class ServerSession:
             intake.begin(events)
             for raw in messages:
                 if not intake.take(raw):
-                    message = from_raw(raw)
+                    message = from_raw(raw, self._limits)
                     if isinstance(message, Command):
                         self._take_command(message, now, events)
                     elif message is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from rtmprelay.amf_values import MAX_DEPTH, MAX_VALUES
+
 #: The chunk size both sides start with; the specification fixes it.
 DEFAULT_CHUNK_SIZE = 128
 
@@ -21,6 +23,9 @@ WINDOW_ACKNOWLEDGEMENT_SIZE = 2_500_000
 
 #: The longest `app/name` that is accepted; real keys and tokens stay under 300 characters.
 LONGEST_STREAM_KEY = 4096
+
+#: Deeper than this, reading AMF could come to the end of Python's stack.
+DEEPEST_AMF = 100
 
 
 @attrs.frozen
@@ -45,6 +50,14 @@ class ConnectionLimits:
     chunk_streams: int = 64
     #: Message streams made by createStream; encoders and players use one.
     message_streams: int = 8
+    #: Messages in one aggregate: 16 MiB of empty ones would be over a million.
+    aggregate_parts: int = 10_000
+    #: Levels of AMF values in a command; real ones have three or four.
+    amf_depth: int = attrs.field(
+        default=MAX_DEPTH, validator=attrs.validators.le(DEEPEST_AMF), metadata={"most": DEEPEST_AMF}
+    )
+    #: AMF values in one command; real ones have some twenty.
+    amf_values: int = MAX_VALUES
     #: Chunks a second that must be looked at one by one, on average; encoders send some hundred.
     chunk_rate: int = 10_000
     #: Commands a second, on average; clients send ten in all.

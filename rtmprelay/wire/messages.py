@@ -14,6 +14,9 @@ from rtmprelay.amf0 import AmfValue
 from rtmprelay.errors import LimitExceededError, RemoteProtocolError
 from rtmprelay.media import TIMESTAMP_MODULUS
 from rtmprelay.wire.chunks import RawMessage
+from rtmprelay.wire.limits import ConnectionLimits
+
+_DEFAULT_LIMITS = ConnectionLimits()
 
 
 class MessageType(IntEnum):
@@ -208,12 +211,12 @@ _DECODERS: dict[int, Callable[[bytes], ControlMessage]] = {
 }
 
 
-def from_raw(raw: RawMessage) -> Message | None:
+def from_raw(raw: RawMessage, limits: ConnectionLimits = _DEFAULT_LIMITS) -> Message | None:
     """The typed form of a control or command message; None for a type that is not known."""
-    if raw.type_id == MessageType.COMMAND_AMF0:
-        return _decode_command(amf0.decode_all(raw.payload), raw.stream_id)
-    if raw.type_id == MessageType.COMMAND_AMF3:
-        return _decode_command(amf0.decode_all(without_amf3_marker(raw.payload)), raw.stream_id)
+    if raw.type_id in (MessageType.COMMAND_AMF0, MessageType.COMMAND_AMF3):
+        payload = raw.payload if raw.type_id == MessageType.COMMAND_AMF0 else without_amf3_marker(raw.payload)
+        values = amf0.decode_all(payload, max_depth=limits.amf_depth, max_values=limits.amf_values)
+        return _decode_command(values, raw.stream_id)
     decoder = _DECODERS.get(raw.type_id)
     return decoder(raw.payload) if decoder else None
 
@@ -222,15 +225,15 @@ def from_raw(raw: RawMessage) -> Message | None:
 
 _AGGREGATE_HEADER = struct.Struct(">B3s3sB3s")
 
-#: The most messages in one aggregate: 16 MiB of empty ones would be over a million.
-MAX_AGGREGATE_PARTS = 10_000
 
-
-def split_aggregate(raw: RawMessage) -> list[RawMessage]:
+def split_aggregate(raw: RawMessage, most: int = _DEFAULT_LIMITS.aggregate_parts) -> list[RawMessage]:
     """The messages inside an aggregate (type 22), on its message stream and moved to its time.
 
     Each is laid out like an FLV tag: header, payload, and the size of both. The first one's timestamp counts as
     the aggregate's own.
+
+    Args:
+        most: How many there may be.
     """
     parts: list[RawMessage] = []
     payload = raw.payload
@@ -244,10 +247,8 @@ def split_aggregate(raw: RawMessage) -> list[RawMessage]:
         end = body + int.from_bytes(length)
         if end > len(payload):
             raise RemoteProtocolError("an aggregate message ends inside a part")
-        if len(parts) >= MAX_AGGREGATE_PARTS:
-            raise LimitExceededError(
-                "aggregate_parts", f"over {MAX_AGGREGATE_PARTS} messages in one aggregate"
-            )
+        if len(parts) >= most:
+            raise LimitExceededError("aggregate_parts", f"over {most} messages in one aggregate")
         timestamp = high << 24 | int.from_bytes(low)
         if shift is None:
             shift = raw.timestamp - timestamp

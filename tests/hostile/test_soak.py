@@ -110,18 +110,18 @@ class World:
                 self.publishers[name] = client
             else:
                 # The one before has gone, and the server has not noticed yet.
-                await client.close()
+                await leave_for_good(client)
 
     async def unpublish(self) -> None:
         if self.publishers:
             client = self.publishers.pop(self.chance.choice(list(self.publishers)))
             client.session.end()
             client.flush()
-            await client.close()
+            await leave_for_good(client)
 
     async def vanish(self) -> None:
         if self.publishers:
-            await self.publishers.pop(self.chance.choice(list(self.publishers))).close()
+            await leave_for_good(self.publishers.pop(self.chance.choice(list(self.publishers))))
 
     async def play(self) -> None:
         if len(self.players) < MOST_PLAYERS:
@@ -132,7 +132,7 @@ class World:
 
     async def leave(self) -> None:
         if self.players:
-            await self.players.pop(self.chance.randrange(len(self.players))).close()
+            await leave_for_good(self.players.pop(self.chance.randrange(len(self.players))))
 
     async def hang(self) -> None:
         """A player stops reading for good."""
@@ -174,11 +174,18 @@ class World:
     async def clear(self) -> None:
         """Everybody goes."""
         for client in (*self.publishers.values(), *self.players):
-            await client.close()
+            await leave_for_good(client)
         self.publishers.clear()
         self.players.clear()
         for destination in list(self.relay.destinations):
             await self.relay.destinations.remove(destination.name)
+
+
+async def leave_for_good(client: SocketClient) -> None:
+    """Close, and forget what came: the reactor may know the last one that went for a while, and with it all of that."""
+    await client.close()
+    client.events.clear()
+    client.frames.clear()
 
 
 def open_files() -> int:

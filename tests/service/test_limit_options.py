@@ -24,6 +24,7 @@ from rtmprelay.limit_options import limits_help, with_limits
         ("max_connections=0", "admission_limits", 0),
         ("connection_rate_per_address=none", "admission_limits", None),
         ("max_publisher_kbps=8000", None, 8000),
+        ("amf_depth=100", "connection_limits", 100),
     ],
 )
 def test_a_limit_changes_and_nothing_else_does(text: str, group: str | None, value: object) -> None:
@@ -59,6 +60,7 @@ def test_the_last_one_counts() -> None:
         ("max_bytes=", "max_bytes: '' is not"),
         ("max_bytes=\u0661", "max_bytes: '\u0661' is not"),
         ("max_bytes=" + "9" * 99, "max_bytes: '999"),
+        ("amf_depth=101", "amf_depth: 101 is too much; the most that can be had is 100"),
     ],
 )
 def test_what_cannot_be_used_is_told(text: str, sentence: str) -> None:

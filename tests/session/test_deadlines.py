@@ -121,3 +121,15 @@ def test_limits_of_the_chunk_stream_are_named(limit: str, limits: ConnectionLimi
     with pytest.raises(LimitExceededError) as raised:
         client.feed(data)
     assert raised.value.limit == limit
+
+
+@pytest.mark.parametrize(
+    ("limit", "limits"),
+    [("amf_depth", ConnectionLimits(amf_depth=2)), ("amf_values", ConnectionLimits(amf_values=3))],
+)
+def test_limits_of_commands_are_named(limit: str, limits: ConnectionLimits) -> None:
+    connect = Command("connect", 1.0, {"app": "live", "more": {"deep": {"deeper": 1.0}}})
+    HandMadeClient().send(connect)
+    with pytest.raises(LimitExceededError) as raised:
+        HandMadeClient(limits=limits).send(connect)
+    assert raised.value.limit == limit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rtmprelay.errors import RemoteProtocolError
+from rtmprelay.errors import LimitExceededError, RemoteProtocolError
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.session.events import (
     MediaReceived,
@@ -15,6 +15,7 @@ from rtmprelay.session.events import (
 )
 from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.commands import StatusCode, status_of
+from rtmprelay.wire.limits import ConnectionLimits
 from rtmprelay.wire.messages import Command, MessageType
 from tests.session.helpers import (
     AUDIO,
@@ -213,6 +214,16 @@ def test_commands_and_aggregates_inside_an_aggregate_are_not_obeyed() -> None:
     body = inner + aggregate_part(20, 0, b"garbage") + aggregate_part(8, 0, b"\xaf\x01a")
     events = client.send(RawMessage(MessageType.AGGREGATE, 0, 1, body))
     assert [frame.payload for frame in frames_of(events)] == [b"\xaf\x01a"]
+
+
+def test_an_aggregate_of_more_parts_than_the_limit_names_it() -> None:
+    client = connected_client(ConnectionLimits(aggregate_parts=2))
+    client.publish()
+    part = aggregate_part(8, 0, b"\xaf\x01a")
+    client.send(RawMessage(MessageType.AGGREGATE, 0, 1, part * 2))
+    with pytest.raises(LimitExceededError) as raised:
+        client.send(RawMessage(MessageType.AGGREGATE, 0, 1, part * 3))
+    assert raised.value.limit == "aggregate_parts"
 
 
 def test_a_cut_aggregate_is_the_peers_error() -> None:
