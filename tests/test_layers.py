@@ -28,6 +28,7 @@ SANS_IO: dict[str, set[str]] = {
     "wire": VALUES | AMF,
     "session": VALUES | AMF | {"", "wire"},
     "mp4": VALUES | AMF | {"flv"},
+    "test_card": VALUES | AMF | {"", "flv"},
 }
 BELOW_TWISTED = set(SANS_IO)
 NEWS = {"interfaces", "events", "event_bus"}
@@ -57,6 +58,8 @@ JOINING: dict[str, set[str]] = {
     "service": BELOW_SIBLINGS | SIBLINGS | {"config", "logs", "steady_clock", "steering"},
     "limit_options": {"errors", "config"},
     "tap": BELOW_SIBLINGS | SIBLINGS | {"config", "logs", "service", "plugin_loading", "limit_options"},
+    "demo": BELOW_SIBLINGS | SIBLINGS | {"client", "config", "service"},
+    "__main__": {"errors", "demo"},
 }
 LAYERS = {
     **SANS_IO,
