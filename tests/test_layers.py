@@ -58,7 +58,7 @@ JOINING: dict[str, set[str]] = {
     "service": BELOW_SIBLINGS | SIBLINGS | {"config", "logs", "steady_clock", "steering"},
     "limit_options": {"errors", "config"},
     "tap": BELOW_SIBLINGS | SIBLINGS | {"config", "logs", "service", "plugin_loading", "limit_options"},
-    "demo": BELOW_SIBLINGS | SIBLINGS | {"client", "config", "service"},
+    "demo": BELOW_SIBLINGS | SIBLINGS | {"client", "config", "service", "steady_clock"},
     "__main__": {"errors", "demo"},
 }
 LAYERS = {
