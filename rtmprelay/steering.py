@@ -61,6 +61,10 @@ class RelaySteering:
         """How many were not wanted so far."""
         return self._factory.connections_refused
 
+    def refusals_by_limit(self) -> Mapping[str, int]:
+        """How many connections and players were not wanted so far, by the limit that they would have been over."""
+        return {**self._factory.refused_by_limit, "max_players": self.registry.players_refused}
+
     def rtmp_ports(self) -> Sequence[tuple[str, int]]:
         """Where RTMP is spoken: `rtmp` or `rtmps`, and the port."""
         return self._rtmp_ports()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from urllib.parse import parse_qsl, quote
 
@@ -15,6 +16,9 @@ from rtmprelay.web.http_request import RelayRequest
 from rtmprelay.web.json_body import read_object, refuse_unknown, take_flag
 from rtmprelay.web.relay_view import ConflictError, NotThereError, Relay
 from rtmprelay.web.status import StatusDocuments
+
+#: Where something is in the configuration file, as a path from its root.
+_PLACE = re.compile(r" @ \$(?:\.([^;]+))?(?=;|$)")
 
 _NO_CONTENT = Answer(b"", 204, shared=False)
 
@@ -127,11 +131,16 @@ class Control:
         except ConflictError as error:
             raise HttpError(409, str(error)) from None
         except ConfigError as error:
-            raise HttpError(400, str(error)) from None
+            raise HttpError(400, _in_words(str(error))) from None
 
     def _tell(self, request: RelayRequest, action: str, target: str) -> None:
         self._status.changed()
         self._relay.events.publish(ControlApplied(peer=request.peer, action=action, target=target))
+
+
+def _in_words(message: str) -> str:
+    """A message about an entry of the configuration file, without the place of that entry: here there is only one."""
+    return _PLACE.sub(lambda found: f" (in {found[1]})" if found[1] else "", message)
 
 
 def _lasting_in_query(request: RelayRequest) -> bool:

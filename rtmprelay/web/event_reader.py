@@ -30,6 +30,15 @@ class Round:
         return self._all if heard <= self._first else b"".join(self._events[heard - self._first :])
 
 
+def set_headers(request: RelayRequest) -> None:
+    """Say what comes: events, without an end."""
+    request.setHeader(b"Content-Type", b"text/event-stream; charset=utf-8")
+    request.setHeader(b"Cache-Control", b"no-store")
+    # Else nginx would collect events before it passes them on.
+    request.setHeader(b"X-Accel-Buffering", b"no")
+    request.site.sharing.allow(request)
+
+
 @implementer(IPushProducer)
 class EventReader:
     """Writes events to a client. One that does not read is sent away; browsers come back by themselves."""
@@ -49,11 +58,7 @@ class EventReader:
         """Begin; `gone` is called when it is over."""
         request = self._request
         request.notifyFinish().addBoth(self._finished, gone)
-        request.setHeader(b"Content-Type", b"text/event-stream; charset=utf-8")
-        request.setHeader(b"Cache-Control", b"no-store")
-        # Else nginx would collect events before it passes them on.
-        request.setHeader(b"X-Accel-Buffering", b"no")
-        request.site.sharing.allow(request)
+        set_headers(request)
         request.registerProducer(self, True)
 
     def _finished(self, result: object, gone: Callable[[EventReader], None]) -> None:

@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from rtmprelay import __version__
 from rtmprelay.web.answers import API_VERSION, HttpError, json_bytes
 from rtmprelay.web.documents import Document, each, listed, object_pieces, plain
-from rtmprelay.web.event_reader import EventReader, Round
+from rtmprelay.web.event_reader import EventReader, Round, set_headers
 from rtmprelay.web.http_request import RelayRequest
 from rtmprelay.web.recent_events import RecentEvents
 from rtmprelay.web.sampling import INTERVAL, RateSampler
@@ -79,7 +79,12 @@ class EventStream:
     # -- newcomers -------------------------------------------------------------------------------------------
 
     def add(self, request: RelayRequest) -> None:
-        """Answer a request with events, for as long as the client stays."""
+        """Answer a request with events, for as long as the client stays; for HEAD, only say what would come."""
+        if request.method == b"HEAD":
+            set_headers(request)
+            request.write(b"")
+            request.finish()
+            return
         most = self._settings.max_event_readers
         if len(self._readers) >= most:
             raise HttpError(503, f"there are {most} readers of events already: try again later")

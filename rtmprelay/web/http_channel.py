@@ -48,6 +48,8 @@ class BoundedChannel(HTTPChannel):
         self._deadline: IDelayedCall | None = None
         self._refused = False
         self._gone = False
+        # Whether the next line is a header, and not the first line of a request.
+        self._in_headers = False
         # What has arrived and waits for its turn.
         self._arrived: list[bytes] = []
         # An answer that waits until the client has read the one before.
@@ -92,6 +94,7 @@ class BoundedChannel(HTTPChannel):
     @override
     def lineReceived(self, line: bytes) -> None:
         if not self._refused:
+            self._in_headers = bool(line)
             super().lineReceived(line)
 
     @override
@@ -117,7 +120,10 @@ class BoundedChannel(HTTPChannel):
 
     @override
     def lineLengthExceeded(self, line: bytes) -> None:
-        self.refuse(431, f"a line of the headers is too long: {self.MAX_LENGTH} bytes is the most")
+        if self._in_headers:
+            self.refuse(431, f"a line of the headers is too long: {self.MAX_LENGTH} bytes is the most")
+        else:
+            self.refuse(414, f"the path is too long: {self.MAX_LENGTH} bytes is the most")
 
     @override
     def _respondToBadRequestAndDisconnect(self) -> None:

@@ -5,6 +5,7 @@ docs/http.rst lists all of them; a test holds the two together.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 import attrs
@@ -153,8 +154,13 @@ class RelayCollector(Collector):
         events = self._events
         counted = counter("events", "What happened, by the name of the event.", "event")
         yield labelled(counted, (((name,), count) for name, count in events.by_name.items()))
-        limits = counter("limits_exceeded", "Connections closed because of a limit.", "limit")
-        yield labelled(limits, (((name,), count) for name, count in events.limits.items()))
+        limits = counter(
+            "limits_exceeded", "Connections closed, and wishes refused, because of a limit.", "limit"
+        )
+        # Not the sum of two counters: that leaves zeros out, and a first refusal would not be seen as a step.
+        exceeded = Counter(self._relay.refusals_by_limit())
+        exceeded.update(events.limits)
+        yield labelled(limits, (((name,), count) for name, count in exceeded.items()))
         refused = counter("refusals", "What was not allowed.", "kind")
         yield labelled(
             refused,

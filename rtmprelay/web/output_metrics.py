@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 DESTINATION_STATES = ("idle", "connecting", "connected", "error", "disabled")
 RECORDING_STATES = ("waiting", "recording", "failing")
 
+#: Why recordings lose messages, as far as that is known before it happens: of a disk, that it is full. Counters that are
+#: there from zero on show their first loss, too.
+RECORDING_LOSSES = ("queue_full", "waiting_for_keyframe", "too_large", "ENOSPC")
+
 
 def destination_metrics(
     statuses: Sequence[DestinationStatus], kbps: Callable[[str], float | None]
@@ -87,6 +91,7 @@ def recording_metrics(statuses: Sequence[RecordingStatus], totals: RecordingTota
         counter("recording_written_messages", "Messages written to recordings."), totals.messages_written
     )
     dropped = counter("recording_dropped_messages", "Messages that were not recorded.", "reason")
-    yield labelled(dropped, (((reason,), count) for reason, count in totals.dropped_by_reason.items()))
+    losses = dict.fromkeys(RECORDING_LOSSES, 0) | totals.dropped_by_reason
+    yield labelled(dropped, (((reason,), count) for reason, count in losses.items()))
     queued = sum(status.bytes_queued for status in statuses)
     yield single(gauge("recording_queued_bytes", "Bytes that wait for the disk."), queued)

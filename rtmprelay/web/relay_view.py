@@ -43,6 +43,9 @@ class Relay(Protocol):
     def connections_refused(self) -> int:
         """How many were not wanted so far."""
 
+    def refusals_by_limit(self) -> Mapping[str, int]:
+        """How many connections and players were not wanted so far, by the limit that they would have been over."""
+
     @property
     def destination_count(self) -> int:
         """How many destinations there are."""

@@ -167,8 +167,6 @@ class Routes:
     # -- what is written bit by bit --------------------------------------------------------------------------
 
     def _read_events(self, request: RelayRequest) -> Result:
-        if request.method == b"HEAD":
-            return Answer(b"", content_type=b"text/event-stream; charset=utf-8")
         self._events.add(request)
         return None
 

@@ -1,8 +1,8 @@
-"""Fixtures for tests with real sockets and the real ffmpeg."""
+"""Fixtures for tests with real sockets, the real ffmpeg and a real browser."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import imageio_ffmpeg
@@ -11,6 +11,7 @@ import pytest
 from rtmprelay.config import RelayConfig
 from rtmprelay.service import RelayService
 from tests.helpers import real_reactor_fixture
+from tests.service.browser import Browser
 from tests.service.interop import FFmpeg, Relay
 from tests.service.relay_world import World
 
@@ -38,3 +39,22 @@ async def world() -> AsyncIterator[World]:
     world = World()
     yield world
     await world.stop()
+
+
+@pytest.fixture(scope="module")
+def open_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all tests: to start it takes seconds."""
+    browser = Browser(tmp_path_factory.mktemp("browser"))
+    # Nothing moves by itself: a click must find what it aims at.
+    browser.emulate_media({"prefers-reduced-motion": "reduce"})
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture
+def browser(open_browser: Browser) -> Iterator[Browser]:
+    """The browser; afterwards its console must be empty."""
+    open_browser.resize(1280, 900)
+    yield open_browser
+    assert open_browser.complaints() == []
+    open_browser.open("about:blank")

@@ -1,4 +1,4 @@
-"""The dashboard in a real browser, with a server that says what is needed: extreme data, refusals, small functions."""
+"""The dashboard in a real browser, with a server that says what is needed: refusals, endings, small functions."""
 
 from __future__ import annotations
 
@@ -12,21 +12,9 @@ from tests.service import fake_relay_http as fake
 from tests.service.browser import MISSING, Browser, until
 from tests.service.fake_relay_http import FakeRelay
 from tests.service.interop import FFmpeg
+from tests.service.page_probes import show, unlock, wait_for_text
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"a browser is needed, and there is no {MISSING}")
-
-#: Names that would do harm as HTML, or break a page that is not ready for them.
-HOSTILE_NAMES = (
-    "<img src=x onerror=window.harmed=1>",
-    "</script><script>window.harmed=1</script>",
-    "'\"><svg onload=window.harmed=1>",
-    "x" * 255,
-    "שלום-עולם",
-    "🎥🎸 concert 🇩🇪",
-    "a/b/c",
-    "__proto__",
-    "constructor",
-)
 
 #: For each function of a module: arguments, and what comes out.
 PURE_FUNCTIONS: dict[str, list[tuple[str, list[Any], Any]]] = {
@@ -69,6 +57,7 @@ PURE_FUNCTIONS: dict[str, list[tuple[str, list[Any], Any]]] = {
         ("dropWords", [{}], ""),
         ("sentence", ["the key is wrong"], "The key is wrong."),
         ("sentence", ["Really?"], "Really?"),
+        ("sentence", ["rtmprelay 0.1.0 started"], "rtmprelay 0.1.0 started."),
         ("sentence", [None], ""),
         ("clock", ["nonsense"], "\u2013"),
     ],
@@ -95,72 +84,6 @@ CODECS = {
     "-c:v libvpx-vp9 -c:a flac -strict -2": ("vp09.00.11.08", "flac"),
 }
 
-#: Text that is less legible than WCAG AA wants: 4.5 to 1, or 3 to 1 for large text.
-FAINT_TEXT = """
-const canvas = document.createElement("canvas"); canvas.width = canvas.height = 1;
-const context = canvas.getContext("2d", { willReadFrequently: true });
-const paint = (colours) => {
-  context.clearRect(0, 0, 1, 1);
-  for (const colour of colours) { context.fillStyle = colour; context.fillRect(0, 0, 1, 1); }
-  return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3);
-};
-const light = (rgb) => {
-  const [r, g, b] = rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-};
-const found = [];
-for (const element of document.querySelectorAll("body *")) {
-  const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
-  const disabled = element.closest(":disabled, [data-state=disabled], [data-state=idle], .symbols, .offscreen, .preview");
-  if (!own || disabled || !element.checkVisibility({ visibilityProperty: true })) continue;
-  const behind = [];
-  for (let each = element; each; each = each.parentElement) behind.unshift(getComputedStyle(each).backgroundColor);
-  const style = getComputedStyle(element);
-  const [text, back] = [light(paint([...behind, style.color])), light(paint(behind))];
-  const contrast = (Math.max(text, back) + 0.05) / (Math.min(text, back) + 0.05);
-  const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.66 && style.fontWeight >= 700);
-  if (contrast < (large ? 3 : 4.5)) found.push(`${element.textContent.trim().slice(0, 40)}: ${contrast.toFixed(2)}`);
-}
-return found;
-"""
-
-
-#: What sticks out of its card, and is cut off there; what is shortened on purpose is no fault.
-CUT_OFF = """
-const found = [];
-for (const card of document.querySelectorAll(".card")) {
-  const edge = card.getBoundingClientRect().right;
-  for (const element of card.querySelectorAll("*")) {
-    let shortened = false;
-    for (let each = element.parentElement; each !== card; each = each.parentElement) {
-      shortened ||= getComputedStyle(each).overflowX !== "visible";
-    }
-    const { right } = element.getBoundingClientRect();
-    if (!shortened && right > edge) found.push(`${element.className} ${right - edge}`);
-  }
-}
-return found;
-"""
-
-
-@pytest.fixture(scope="module")
-def open_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One browser for all tests: to start it takes seconds."""
-    browser = Browser(tmp_path_factory.mktemp("browser"))
-    # Nothing moves by itself: a click must find what it aims at.
-    browser.emulate_media({"prefers-reduced-motion": "reduce"})
-    yield browser
-    browser.quit()
-
-
-@pytest.fixture
-def browser(open_browser: Browser) -> Iterator[Browser]:
-    """The browser; afterwards its console must be empty."""
-    open_browser.resize(1280, 900)
-    yield open_browser
-    assert open_browser.complaints() == []
-    open_browser.open("about:blank")
-
 
 @pytest.fixture
 def relay() -> Iterator[FakeRelay]:
@@ -168,33 +91,6 @@ def relay() -> Iterator[FakeRelay]:
     relay = FakeRelay()
     yield relay
     relay.stop()
-
-
-def show(browser: Browser, relay: FakeRelay) -> None:
-    """Open the page and wait until it shows something. Each relay has a port of its own: nothing is remembered."""
-    browser.open(relay.url)
-    until(lambda: browser.run("return document.body.dataset.loaded"), "the first status")
-
-
-def unlock(browser: Browser, token: str = fake.TOKEN) -> None:
-    """Give a token."""
-    browser.click("#unlock")
-    browser.type("#unlock-dialog [name=token]", token)
-    browser.click("#unlock-dialog [type=submit]")
-
-
-def wait_for_text(browser: Browser, selector: str, wanted: str) -> None:
-    """Wait until an element shows a text."""
-    until(lambda: browser.text(selector) == wanted, f"{selector}: {wanted}")
-
-
-def overflow(browser: Browser) -> int:
-    """By how many pixels the page is wider than the window."""
-    return int(
-        browser.run(
-            "const { scrollWidth, clientWidth } = document.documentElement; return scrollWidth - clientWidth"
-        )
-    )
 
 
 @pytest.mark.parametrize("module", PURE_FUNCTIONS)
@@ -245,42 +141,6 @@ def test_an_empty_relay_says_what_to_do(browser: Browser, relay: FakeRelay) -> N
     assert browser.text("#events .empty") == "Nothing has happened yet."
     browser.click("[data-copy=publish-server]")
     until(lambda: browser.text("[data-copy=publish-server]") == "Copied", "the copy")
-
-
-def test_names_are_text_whatever_they_hold(browser: Browser, relay: FakeRelay) -> None:
-    """Names of strangers never become HTML, and no name makes the page wider than a small phone."""
-    names = list(HOSTILE_NAMES)
-    for name in names:
-        relay.streams[f"live/{name}"] = fake.stream(f"live/{name}", destinations=names)
-        problem = {"status": "error", "last_error": name * 5, "match": name, "url": f"rtmp://{name}/"}
-        relay.destinations[name] = fake.destination(
-            name, outlets=[{"stream": name, "status": "error"}], **problem
-        )
-    relay.hello["events"] = [
-        {"time": relay.now, "event": "publish_started", "level": "warn", "sentence": name} for name in names
-    ]
-    browser.resize(360, 740)
-    show(browser, relay)
-    shown = browser.run("return [...document.querySelectorAll('.stream h3')].map((each) => each.textContent)")
-    assert sorted(shown) == sorted(f"live/{name}" for name in names)
-    shown = browser.run(
-        "return [...document.querySelectorAll('.destination h3')].map((each) => each.textContent)"
-    )
-    assert sorted(shown) == sorted(names)
-    # What changes is text, too.
-    for destination in relay.destinations.values():
-        destination |= {"last_error": f"now {destination['name']}", "url": f"now {destination['name']}"}
-    relay.tell_status()
-    until(lambda: browser.text("[data-part=problemWords]").startswith("Now "), "the change")
-    assert browser.run("return window.harmed") is None
-    assert browser.count(".card img, .card script, #events img, #events script") == 0
-    for compact in (True, False):
-        browser.run(
-            "const box = document.querySelector('[name=compact]'); if (box.checked !== arguments[0]) box.click()",
-            compact,
-        )
-        assert overflow(browser) == 0
-        assert browser.run(CUT_OFF) == []
 
 
 def test_fifty_of_each_stay_fast(browser: Browser, relay: FakeRelay) -> None:
@@ -467,29 +327,6 @@ def test_events_are_filtered_and_bounded(browser: Browser, relay: FakeRelay) -> 
     assert browser.text(times) == "3 times"
 
 
-def test_a_plot_is_crisp_and_can_be_read_out(browser: Browser, relay: FakeRelay) -> None:
-    """As many pixels as the screen has; with the mouse or the keyboard, the value at a time; nothing in a gap."""
-    relay.streams["live/a"] = fake.stream("live/a")
-    relay.hello["history"]["streams"]["live/a"] = [2000] * 100 + [None] * 100 + [4000] * 99
-    show(browser, relay)
-    pixels, width = browser.run(
-        "const plot = document.querySelector('canvas'); return [plot.width, plot.clientWidth]"
-    )
-    assert abs(pixels - 2 * width) <= 1
-    readout = ".stream output"
-    browser.run("document.querySelector('.stream canvas').focus()")
-    for keys, expected in (
-        ("\ue011", "2.00 Mbit/s · "),
-        ("\ue014" * 30, "no data · "),
-        ("\ue010", "6.12 Mbit/s · "),
-    ):
-        browser.type(".stream canvas", keys)
-        assert browser.text(readout).startswith(expected)
-    browser.type(".stream canvas", "\ue00c")
-    assert browser.run("return document.querySelector(arguments[0]).hidden", readout) is True
-    assert "between 2.00 Mbit/s and" in browser.run("return document.querySelector('canvas').ariaLabel")
-
-
 def test_every_state_of_a_destination_has_a_word(browser: Browser, relay: FakeRelay) -> None:
     """Colour is never alone; a failing one says why, and when it is tried again."""
     words = {
@@ -512,50 +349,6 @@ def test_every_state_of_a_destination_has_a_word(browser: Browser, relay: FakeRe
     assert problem.startswith("Refused by the server: The server refused the key. Next attempt in 1 min 0")
     assert browser.text("#total-failing") == "2 failing"
     assert browser.run("return document.title") == "⚠ 2 failing \u2013 rtmprelay"
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_is_legible(theme: str, browser: Browser, relay: FakeRelay) -> None:
-    """All text has the contrast that WCAG AA asks for; the theme is remembered."""
-    relay.streams["live/a"] = fake.stream(
-        "live/a", messages_dropped=5, dropped_by_reason={"queue_full": 5}, destinations=["error"]
-    )
-    relay.streams["live/b"] = fake.stream("live/b", live=False, publisher=None)
-    for state in ("connecting", "connected", "error"):
-        relay.destinations[state] = fake.destination(state, status=state, last_error="it broke")
-    relay.hello["events"] = [{"time": relay.now, "event": "x", "level": "warn", "sentence": "it broke"}]
-    show(browser, relay)
-    browser.run("document.querySelector(`input[name=theme][value=${arguments[0]}]`).click()", theme)
-    browser.open(relay.url)
-    until(lambda: browser.run("return document.body.dataset.loaded"), "the first status")
-    assert browser.run("return getComputedStyle(document.documentElement).colorScheme") == theme
-    unlock(browser)
-    until(lambda: browser.count(".controls"), "the controls")
-    browser.click(".stream [data-part=links]")
-    assert browser.run(FAINT_TEXT) == []
-    for dialog in ("add-dialog", "unlock-dialog", "locked-dialog"):
-        browser.run("document.getElementById(arguments[0]).showModal()", dialog)
-        assert browser.run(FAINT_TEXT) == []
-        browser.run("document.getElementById(arguments[0]).close()", dialog)
-
-
-def test_everything_has_a_name(browser: Browser, relay: FakeRelay) -> None:
-    """Each button, link, field and plot has a name for people who do not see it; landmarks are there."""
-    relay.streams["live/a"] = fake.stream("live/a")
-    relay.destinations["YouTube"] = fake.destination("YouTube")
-    show(browser, relay)
-    tree = browser.devtools("Accessibility.getFullAXTree")["nodes"]
-    nameless = [
-        node["role"]["value"]
-        for node in tree
-        if not node["ignored"]
-        and node["role"]["value"]
-        in ("button", "link", "textbox", "searchbox", "checkbox", "radio", "combobox", "image")
-        and not node["name"]["value"]
-    ]
-    assert nameless == []
-    roles = {node["role"]["value"] for node in tree}
-    assert {"banner", "navigation", "main", "region", "heading", "article"} <= roles
 
 
 def test_a_page_below_a_path(browser: Browser, relay: FakeRelay) -> None:

@@ -1,17 +1,29 @@
 """Many HTTP clients beside live streams: what they add to the latency of the relay.
 
-Each of 200 clients reads the event stream and polls /metrics once a second, from a process of its own. The figures are
-printed (`pytest -s` is not needed). RTMPRELAY_LOAD_SECONDS makes it longer.
+Each of 200 clients reads the event stream and polls /metrics once a second, from a process of its own. Rounds with and
+without them take turns on the same connections. Two figures are printed (`pytest -s` is not needed):
+
+- the age of frames at the destinations, on the clock of the wall. Whatever else the machine does can only make them
+  older, so the best rounds are compared; and rounds without clients that differ much say that it cannot be told.
+- for how long frames wait because the reactor works on something else, on the clock of the relay's own work. A busy
+  machine changes little in it, so it is always held against the bound.
+
+RTMPRELAY_LOAD_SECONDS makes it longer.
 """
 
 from __future__ import annotations
 
 import json
+import select
 import subprocess
 import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
@@ -19,38 +31,35 @@ from twisted.internet.task import deferLater
 from rtmprelay.client import publish
 from rtmprelay.protocols.publisher import RtmpPublisherProtocol
 from tests.helpers import real_reactor_test, the_reactor, until
+from tests.service import measured_relay
+from tests.service.measured_relay import read_turns, waiting_p99
 from tests.service.relay_world import HEADER, Sink, World, closed_port
 from tests.service.test_relay_load import FRAME_RATE, SECONDS, Stopwatches, accepts, picture
 
 CLIENTS = 200
 DESTINATIONS = 10
 
-#: With and without the crowd, in turns.
-ROUNDS = 2
+#: What the clients may add to the 99th percentile, in milliseconds.
+MOST_ADDED = 5.0
+
+#: Rounds of each kind, and how many there may be until one of them was left alone by the rest of the machine.
+ROUNDS = 4
+MOST_ROUNDS = 8
 
 
-def percentiles(ages: list[float]) -> tuple[float, float]:
-    """The median and the 99th percentile."""
-    ordered = sorted(ages)
-    return ordered[len(ordered) // 2], ordered[len(ordered) * 99 // 100]
+@attrs.frozen
+class Round:
+    """One stretch of time: when it was, and the 99th percentile of the frames' ages."""
 
+    began_ns: int
+    ended_ns: int
+    p50: float
+    p99: float
 
-def start_crowd(port: int) -> subprocess.Popen[str]:
-    """The HTTP clients."""
-    program = Path(__file__).with_name("http_crowd.py")
-    return subprocess.Popen(
-        [sys.executable, str(program), str(port), str(CLIENTS)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-def end_crowd(crowd: subprocess.Popen[str]) -> dict[str, Any]:
-    """What the HTTP clients got."""
-    out, _ = crowd.communicate("stop\n", timeout=20)
-    counts: dict[str, Any] = json.loads(out)
-    return counts
+    def waited(self, turns: list[tuple[int, float]]) -> float:
+        """The 99th percentile of the time that frames waited for the reactor."""
+        of_round = [took for ended, took in turns if self.began_ns <= ended <= self.ended_ns]
+        return waiting_p99(of_round, (self.ended_ns - self.began_ns) / 1e9)
 
 
 class Measurement:
@@ -61,66 +70,157 @@ class Measurement:
         self._watches = watches
         self._sent = 0
 
-    async def run(self, seconds: float) -> list[float]:
-        """The ages of all pictures of so many seconds, at all destinations."""
+    async def run(self, seconds: float) -> Round:
+        """Send pictures for so many seconds, and wait until all have arrived everywhere."""
         for watch in self._watches.all:
             watch.ages_ms.clear()
         count = int(seconds * FRAME_RATE)
         clock = IReactorTime(the_reactor())
-        began = clock.seconds()
+        began, began_ns = clock.seconds(), time.monotonic_ns()
         for number in range(count):
             self._publisher.send(picture(self._sent + number))
             await deferLater(clock, max(0.0, began + (number + 1) / FRAME_RATE - clock.seconds()))
         self._sent += count
-        await until(lambda: all(len(watch.ages_ms) == count for watch in self._watches.all), "all frames")
-        return [age for watch in self._watches.all for age in watch.ages_ms]
+        arrived = "all frames"
+        await until(lambda: all(len(watch.ages_ms) == count for watch in self._watches.all), arrived, 30)
+        ages = sorted(age for watch in self._watches.all for age in watch.ages_ms)
+        return Round(began_ns, time.monotonic_ns(), ages[len(ages) // 2], ages[len(ages) * 99 // 100])
+
+
+@asynccontextmanager
+async def crowd(port: int, counts: dict[str, int]) -> AsyncIterator[None]:
+    """The HTTP clients, from when the last one has been answered; what they got is added up."""
+    program = Path(__file__).with_name("http_crowd.py")
+    process = subprocess.Popen(
+        [sys.executable, str(program), str(port), str(CLIENTS)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    output = process.stdout
+    assert output is not None
+    try:
+        await until(lambda: select.select([output], [], [], 0)[0], "all clients", within=60)
+        assert output.readline() == "ready\n"
+        yield
+        out, _ = process.communicate("stop\n", timeout=30)
+        got: dict[str, Any] = json.loads(out)
+        assert got["broken"] == []
+        for name in counts:
+            counts[name] += got[name]
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+@attrs.define
+class Result:
+    """The rounds of both kinds."""
+
+    quiet: list[Round] = attrs.field(factory=list)
+    crowded: list[Round] = attrs.field(factory=list)
+
+    @property
+    def added(self) -> float:
+        """What the clients add to the age of frames: between the best rounds."""
+        return min(one.p99 for one in self.crowded) - min(one.p99 for one in self.quiet)
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether rounds without clients are so much alike that a difference of rounds means something."""
+        best, *_, worst = sorted(one.p99 for one in self.quiet)
+        return worst - best <= MOST_ADDED / 2
+
+    @property
+    def is_done(self) -> bool:
+        """Whether more rounds would tell nothing new."""
+        count = len(self.crowded)
+        return count >= ROUNDS and (self.added <= MOST_ADDED or not self.is_telling or count >= MOST_ROUNDS)
+
+
+async def measure(relay_port: int, http_port: int, watches: Stopwatches, counts: dict[str, int]) -> Result:
+    """Publish through the relay, with and without the crowd in turns."""
+    publisher = await publish(the_reactor(), f"rtmp://127.0.0.1:{relay_port}/live/load")
+    publisher.send(HEADER)
+    await until(lambda: len(watches.all) == DESTINATIONS, "all destinations", within=20)
+    measurement = Measurement(publisher, watches)
+    await measurement.run(1)
+    result = Result()
+    while not result.is_done:
+        result.quiet.append(await measurement.run(SECONDS / ROUNDS))
+        async with crowd(http_port, counts):
+            result.crowded.append(await measurement.run(SECONDS / ROUNDS))
+    publisher.end()
+    return result
 
 
 @real_reactor_test
-async def test_many_http_clients_add_little_latency(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_many_http_clients_add_little_latency(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The latency of the relay with and without 200 HTTP clients, in turns, on the same connections."""
     sink = world.start_sink(Sink("tcp:0:interface=127.0.0.1:backlog=200"))
     watches = Stopwatches()
     sink.service.registry.add_observer(watches)
     port, http_port = closed_port(), closed_port()
-    command = [sys.executable, "-m", "twisted", "--log-level=warn", "rtmprelay"]
-    command += ["--listen", f"127.0.0.1:{port}", "--http-status", f"127.0.0.1:{http_port}"]
+    turns_file = tmp_path / "turns"
+    command = [sys.executable, "-m", measured_relay.__name__, str(turns_file)]
+    command += [
+        "--log-level=warn",
+        "rtmprelay",
+        "--listen",
+        f"127.0.0.1:{port}",
+        "--http-status",
+        f"127.0.0.1:{http_port}",
+    ]
     for number in range(DESTINATIONS):
         command += ["--relay-to", f"rtmp://127.0.0.1:{sink.port}/live/d{number}"]
-    relay = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    quiet: list[float] = []
-    crowded: list[float] = []
+    folder = Path(__file__).parents[2]
+    relay = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
     counts = {"events": 0, "metrics": 0}
     try:
         await until(lambda: accepts(port) and accepts(http_port), "the relay to listen", within=20)
-        publisher = await publish(the_reactor(), f"rtmp://127.0.0.1:{port}/live/load")
-        publisher.send(HEADER)
-        await until(lambda: len(watches.all) == DESTINATIONS, "all destinations", within=20)
-        measurement = Measurement(publisher, watches)
-        await measurement.run(1)
-        for _ in range(ROUNDS):
-            quiet += await measurement.run(SECONDS / ROUNDS)
-            crowd = start_crowd(http_port)
-            try:
-                await measurement.run(2)
-                crowded += await measurement.run(SECONDS / ROUNDS)
-                got = end_crowd(crowd)
-            finally:
-                crowd.kill()
-                crowd.wait(10)
-            assert got["broken"] == []
-            counts = {name: counts[name] + got[name] for name in counts}
-        publisher.end()
+        result = await measure(port, http_port, watches, counts)
     finally:
         relay.terminate()
         relay.wait(20)
-    (p50, p99), (p50_crowded, p99_crowded) = percentiles(quiet), percentiles(crowded)
+    turns = read_turns(turns_file)
+    waited = sorted(one.waited(turns) for one in result.quiet)
+    waited_crowded = sorted(one.waited(turns) for one in result.crowded)
+    added_waiting = waited_crowded[len(waited_crowded) // 2] - waited[len(waited) // 2]
     with capsys.disabled():
-        sys.stdout.write(
-            f"\n{CLIENTS} HTTP clients, {DESTINATIONS} destinations: without p50 {p50:.2f} ms, p99 {p99:.2f} ms;"
-            f" with p50 {p50_crowded:.2f} ms, p99 {p99_crowded:.2f} ms (added {p99_crowded - p99:+.2f} ms);"
-            f" {counts['metrics']} answers of /metrics, {counts['events']} events\n"
-        )
-    assert counts["metrics"] >= CLIENTS * SECONDS / 2
-    # The figure to reach is 5 ms; on a machine that others use at the same time this is what can be asserted.
-    assert p99_crowded - p99 < 500
+        print_figures(result, waited, waited_crowded, counts)
+    assert counts["metrics"] >= CLIENTS * len(result.crowded)
+    assert counts["events"] >= CLIENTS * len(result.crowded)
+    assert turns, "nothing was measured"
+    assert added_waiting <= MOST_ADDED
+    if result.is_telling:
+        assert result.added <= MOST_ADDED
+
+
+def print_figures(
+    result: Result, waited: list[float], waited_crowded: list[float], counts: dict[str, int]
+) -> None:
+    """Show everything that was measured."""
+
+    def shown(figures: list[float]) -> str:
+        return ", ".join(f"{figure:.2f}" for figure in sorted(figures))
+
+    doubt = "" if result.is_telling else "; the machine is too busy to tell"
+    sys.stdout.write(
+        f"\n{CLIENTS} HTTP clients, {DESTINATIONS} destinations, {len(result.crowded)} rounds of each kind,"
+        f" {counts['metrics']} answers of /metrics, {counts['events']} events:\n"
+        f"  age of frames, p99 in ms: without {shown([one.p99 for one in result.quiet])};"
+        f" with {shown([one.p99 for one in result.crowded])} (added {result.added:+.2f}{doubt})\n"
+        f"  waiting for the reactor, p99 in ms of its own work: without {shown(waited)};"
+        f" with {shown(waited_crowded)}\n"
+    )
+
+
+def test_the_measure_of_waiting() -> None:
+    """One turn of 30 ms in a second: 1 % of all frames wait longer than 20 ms for its end."""
+    assert waiting_p99([30.0], 1) == pytest.approx(20)
+    assert waiting_p99([30.0, 30.0, 1.0], 1) == pytest.approx(25)
+    assert waiting_p99([2.0] * 100, 1) == pytest.approx(1.9)
+    assert waiting_p99([2.0, 3.0], 1) == 0
+    assert waiting_p99([], 1) == 0

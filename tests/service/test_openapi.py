@@ -18,12 +18,13 @@ from rtmprelay.config import RelayConfig
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.secret import Secret
 from rtmprelay.service import RelayService
+from rtmprelay.web.routes import _ACTIONS, _MEDIA
 from rtmprelay.web.settings import HttpSettings
 from tests.helpers import group, real_reactor_fixture, real_reactor_test, start_frames, the_reactor, until
 from tests.service.http_client import TOKEN, connect, fetch
 from tests.service.interop import Relay
 from tests.service.relay_world import Sink, World, closed_port, destination
-from tests.web.helpers import Response
+from tests.web.helpers import Response, Web
 
 FILE = Path(__file__).parents[2] / "docs" / "reference" / "openapi.json"
 DOCUMENT: dict[str, Any] = json.loads(FILE.read_text())
@@ -187,24 +188,21 @@ async def test_the_event_stream(running: Running) -> None:
 
 
 def test_every_path_of_the_document_leads_somewhere() -> None:
-    """And no route is missing in it."""
-    assert set(DOCUMENT["paths"]) == {
-        "/",
-        "/control",
-        "/destinations",
+    """With just the methods that the server has there; and no route of the server is missing in the document."""
+    web = Web()
+    fixed = {"/" + "/".join(segments) for segments in web.http.site._routes._fixed}
+    assert fixed == {path for path in DOCUMENT["paths"] if "{" not in path}
+    for path, operations in DOCUMENT["paths"].items():
+        answer = web.request("OPTIONS", path.replace("{app}", "live").replace("{name}", "test"))
+        allowed = {method.lower() for method in answer.headers["allow"].split(", ")} - {"head", "options"}
+        assert allowed == operations.keys() & {"get", "post", "put", "patch", "delete"}, path
+    named = {path.replace("{app}/", "") for path in DOCUMENT["paths"] if "{name}" in path}
+    assert named == {
         "/destinations/{name}",
-        "/destinations/{name}/disable",
-        "/destinations/{name}/enable",
-        "/destinations/{name}/reconnect",
-        "/events",
-        "/health",
-        "/metrics",
-        "/recordings",
-        "/streams",
-        "/streams/{app}/{name}",
-        "/streams/{app}/{name}/publisher",
-        "/{app}/{name}.flv",
-        "/{app}/{name}.mp4",
+        *(f"/destinations/{{name}}/{action}" for action in _ACTIONS),
+        "/streams/{name}",
+        "/streams/{name}/publisher",
+        *(f"/{{name}}.{kind}" for kind in _MEDIA),
     }
 
 

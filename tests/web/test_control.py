@@ -162,6 +162,20 @@ def test_destinations_that_cannot_be_added(entry: object, status: int) -> None:
     assert names(web) == ["far"]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"nmae": 1}, "unknown field 'nmae'"),
+        ({"stream_key": 5}, "text is expected (in stream_key)"),
+        ({"enabled": "yes", "nmae": 1}, "true or false is expected (in enabled); unknown field 'nmae'"),
+    ],
+)
+def test_what_is_wrong_is_told_in_words(wrong: dict[str, object], message: str) -> None:
+    """The field is named as people know it: it is shown beside the form."""
+    got = world().change("POST", "/destinations", {**NEW, **wrong})
+    assert got.json["error"]["message"] == message
+
+
 def test_the_token_is_no_way_to_read_files(tmp_path: Path) -> None:
     """Not even files that would do: somebody could have their content sent to a server of his own."""
     web = world()

@@ -70,7 +70,11 @@ def test_the_headers() -> None:
     assert b"content-type: text/event-stream" in head
     assert b"cache-control: no-store" in head
     assert b"x-accel-buffering: no" in head
-    assert web.request("HEAD", "/events").headers["content-type"].startswith("text/event-stream")
+    described = web.request("HEAD", "/events").headers
+    assert described["content-type"].startswith("text/event-stream")
+    assert described["x-accel-buffering"] == "no"
+    # It is not empty: it has no end.
+    assert "content-length" not in described
 
 
 def test_the_status_comes_every_second() -> None:

@@ -78,12 +78,29 @@ def test_a_body_where_none_is_needed_is_bounded_too() -> None:
     "request_bytes",
     [
         b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nA: b\r\n\r\nGET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n",
+        b"\r\nGET /" + b"a" * 20_000,
+        b"a" * 100_000,
+    ],
+    ids=["path", "second path", "behind an empty line", "no line"],
+)
+def test_a_path_that_is_too_long(request_bytes: bytes) -> None:
+    """One answer says so, and one end."""
+    web = Web()
+    client = Client(web)
+    client.send(request_bytes)
+    assert client.responses()[-1].error == (414, "uri_too_long")
+    let_go(web, client)
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
         b"GET /health HTTP/1.1\r\nX: " + b"a" * 20_000 + b"\r\n\r\n",
         b"GET /health HTTP/1.1\r\n" + b"".join(b"X%d: %s\r\n" % (n, b"a" * 200) for n in range(90)) + b"\r\n",
         b"GET /health HTTP/1.1\r\n" + b"".join(b"X%d: a\r\n" % n for n in range(200)) + b"\r\n",
-        b"a" * 100_000,
     ],
-    ids=["path", "one header", "headers", "count", "no line"],
+    ids=["one header", "headers", "count"],
 )
 def test_headers_that_are_too_large(request_bytes: bytes) -> None:
     """One answer, one end."""

@@ -152,7 +152,7 @@ class Page {
     this.#showRate("total-in", sum(live));
     this.#showRate("total-out", sum(destinations));
     setText(byId("total-connected"), format.count(health.connected_destinations));
-    setText(byId("total-destinations"), `of ${format.count(enabled)} connected`);
+    setText(byId("total-destinations"), `of ${format.count(enabled)}${failing ? "" : " connected"}`);
     setHidden(byId("total-failing"), failing === 0);
     setText(byId("total-failing"), `${format.count(failing)} failing`);
     setText(byId("total-dropped"), format.count(dropped));

@@ -139,6 +139,7 @@ export function sentence(words) {
   const text = String(words ?? "").trim();
   if (!text) return "";
   const [first] = text;
-  const begun = first.toUpperCase() + text.slice(first.length);
+  // The name of the program is written small everywhere.
+  const begun = text.startsWith("rtmprelay") ? text : first.toUpperCase() + text.slice(first.length);
   return /[.!?…]$/.test(begun) ? begun : `${begun}.`;
 }

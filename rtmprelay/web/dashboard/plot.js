@@ -6,9 +6,10 @@ import { WINDOW } from "./series.js";
 
 const FONT_SIZE = 11;
 const LINE_HEIGHT = 15;
-/** Smaller plots have fewer labels. */
-const NARROW = 300;
+/** Lower plots have fewer labels. */
 const SMALL = 56;
+/** Pixels between two labels of the time. */
+const APART = 8;
 
 /** The plots that can be seen now. */
 const visible = new Set();
@@ -184,12 +185,18 @@ export class Plot {
 
   #drawTimes(context) {
     const y = this.height - FONT_SIZE / 2 - 1;
-    const minutes = this.width < NARROW ? [5, 0] : [5, 4, 3, 2, 1, 0];
-    for (const ago of minutes) {
-      const x = this.left + this.plotWidth * (1 - ago / 5);
-      context.textAlign = ago === 5 ? "left" : ago === 0 ? "right" : "center";
-      context.fillText(ago === 0 ? "now" : ago === 5 ? "5 min ago" : `${ago}`, ago === 0 ? this.width : x, y);
-    }
+    const widthOf = (text) => context.measureText(text).width + APART;
+    const minute = this.plotWidth / 5;
+    const room = minute - context.measureText("0").width / 2;
+    const [long, short] = ["5 min ago", "5 min"];
+    const first = widthOf(long) > room && widthOf(short) <= room ? short : long;
+    context.textAlign = "left";
+    context.fillText(first, this.left, y);
+    context.textAlign = "center";
+    // Some minutes without the others would only puzzle.
+    if (widthOf(first) <= room) for (const ago of [4, 3, 2, 1]) context.fillText(`${ago}`, this.left + minute * (5 - ago), y);
+    context.textAlign = "right";
+    context.fillText("now", this.width, y);
   }
 
   #drawLine(context, stretches) {

@@ -1,0 +1,198 @@
+"""How the dashboard looks in a real browser: extreme names, narrow screens, plots, contrast, names for those who do not see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.service import fake_relay_http as fake
+from tests.service.browser import MISSING, Browser, until
+from tests.service.fake_relay_http import FakeRelay
+from tests.service.page_probes import CROWDED_LABELS, CUT_OFF, FAINT_TEXT, overflow, show, unlock
+
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"a browser is needed, and there is no {MISSING}")
+
+#: Names that would do harm as HTML, or break a page that is not ready for them.
+HOSTILE_NAMES = (
+    "<img src=x onerror=window.harmed=1>",
+    "</script><script>window.harmed=1</script>",
+    "'\"><svg onload=window.harmed=1>",
+    "x" * 255,
+    "שלום-עולם",
+    "🎥🎸 concert 🇩🇪",
+    "a/b/c",
+    "__proto__",
+    "constructor",
+)
+
+
+@pytest.fixture
+def relay() -> Iterator[FakeRelay]:
+    """The server."""
+    relay = FakeRelay()
+    yield relay
+    relay.stop()
+
+
+def test_names_are_text_whatever_they_hold(browser: Browser, relay: FakeRelay) -> None:
+    """Names of strangers never become HTML, and no name makes the page wider than a small phone."""
+    names = list(HOSTILE_NAMES)
+    for name in names:
+        relay.streams[f"live/{name}"] = fake.stream(f"live/{name}", destinations=names)
+        problem = {"status": "error", "last_error": name * 5, "match": name, "url": f"rtmp://{name}/"}
+        relay.destinations[name] = fake.destination(
+            name, outlets=[{"stream": name, "status": "error"}], **problem
+        )
+    relay.hello["events"] = [
+        {"time": relay.now, "event": "publish_started", "level": "warn", "sentence": name} for name in names
+    ]
+    browser.resize(360, 740)
+    show(browser, relay)
+    shown = browser.run("return [...document.querySelectorAll('.stream h3')].map((each) => each.textContent)")
+    assert sorted(shown) == sorted(f"live/{name}" for name in names)
+    shown = browser.run(
+        "return [...document.querySelectorAll('.destination h3')].map((each) => each.textContent)"
+    )
+    assert sorted(shown) == sorted(names)
+    # What changes is text, too.
+    for destination in relay.destinations.values():
+        destination |= {"last_error": f"now {destination['name']}", "url": f"now {destination['name']}"}
+    relay.tell_status()
+    until(lambda: browser.text("[data-part=problemWords]").startswith("Now "), "the change")
+    assert browser.run("return window.harmed") is None
+    assert browser.count(".card img, .card script, #events img, #events script") == 0
+    for compact in (True, False):
+        browser.run(
+            "const box = document.querySelector('[name=compact]'); if (box.checked !== arguments[0]) box.click()",
+            compact,
+        )
+        assert overflow(browser) == 0
+        assert browser.run(CUT_OFF) == []
+
+
+def test_a_plot_is_crisp_and_can_be_read_out(browser: Browser, relay: FakeRelay) -> None:
+    """As many pixels as the screen has; with the mouse or the keyboard, the value at a time; nothing in a gap."""
+    relay.streams["live/a"] = fake.stream("live/a")
+    relay.hello["history"]["streams"]["live/a"] = [2000] * 100 + [None] * 100 + [4000] * 99
+    show(browser, relay)
+    pixels, width = browser.run(
+        "const plot = document.querySelector('canvas'); return [plot.width, plot.clientWidth]"
+    )
+    assert abs(pixels - 2 * width) <= 1
+    readout = ".stream output"
+    browser.run("document.querySelector('.stream canvas').focus()")
+    for keys, expected in (
+        ("\ue011", "2.00 Mbit/s · "),
+        ("\ue014" * 30, "no data · "),
+        ("\ue010", "6.12 Mbit/s · "),
+    ):
+        browser.type(".stream canvas", keys)
+        assert browser.text(readout).startswith(expected)
+    browser.type(".stream canvas", "\ue00c")
+    assert browser.run("return document.querySelector(arguments[0]).hidden", readout) is True
+    assert "between 2.00 Mbit/s and" in browser.run("return document.querySelector('canvas').ariaLabel")
+
+
+def test_labels_of_a_plot_never_lie_on_each_other(browser: Browser, relay: FakeRelay) -> None:
+    """However narrow it is; both ends of the time are always named."""
+    relay.streams["live/a"] = fake.stream("live/a")
+    relay.hello["history"]["streams"]["live/a"] = [2000] * 300
+    show(browser, relay)
+    for width, first, count in (
+        (800, "5 min ago", 6),
+        (420, "5 min ago", 6),
+        (320, "5 min", 6),
+        (180, "5 min ago", 2),
+    ):
+        times, crowded = browser.run(CROWDED_LABELS, width)
+        assert crowded == [], width
+        assert (times[0], times[-1]) == (first, "now")
+        assert len(times) == count
+
+
+@pytest.mark.parametrize("width", [1280, 1000, 390, 360])
+def test_totals_are_in_line(width: int, browser: Browser, relay: FakeRelay) -> None:
+    """No name is broken in the middle of a word, and no figure stands lower than those beside it."""
+    relay.streams["live/a"] = fake.stream("live/a", bitrate_kbps=123_000.0)
+    for number in range(12):
+        state = "connected" if number else "error"
+        relay.destinations[f"to {number}"] = fake.destination(f"to {number}", status=state)
+    browser.resize(width, 900)
+    show(browser, relay)
+    assert browser.text("#total-failing") == "1 failing"
+    names, figures = browser.run(
+        "const all = (selector) => [...document.querySelectorAll(`.totals ${selector}`)];"
+        "const box = (each) => each.getBoundingClientRect();"
+        "return [all('dt').map((each) => box(each).height),"
+        " all('dl > div').map((each) => box(each.querySelector('b')).top - box(each).top)]"
+    )
+    assert max(names) - min(names) < 1
+    assert max(figures) - min(figures) < 1
+    assert overflow(browser) == 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_is_legible(theme: str, browser: Browser, relay: FakeRelay) -> None:
+    """All text has the contrast that WCAG AA asks for; the theme is remembered."""
+    relay.streams["live/a"] = fake.stream(
+        "live/a", messages_dropped=5, dropped_by_reason={"queue_full": 5}, destinations=["error"]
+    )
+    relay.streams["live/b"] = fake.stream("live/b", live=False, publisher=None)
+    for state in ("connecting", "connected", "error"):
+        relay.destinations[state] = fake.destination(state, status=state, last_error="it broke")
+    relay.hello["events"] = [{"time": relay.now, "event": "x", "level": "warn", "sentence": "it broke"}]
+    show(browser, relay)
+    browser.run("document.querySelector(`input[name=theme][value=${arguments[0]}]`).click()", theme)
+    browser.open(relay.url)
+    until(lambda: browser.run("return document.body.dataset.loaded"), "the first status")
+    assert browser.run("return getComputedStyle(document.documentElement).colorScheme") == theme
+    unlock(browser)
+    until(lambda: browser.count(".controls"), "the controls")
+    browser.click(".stream [data-part=links]")
+    assert browser.run(FAINT_TEXT) == []
+    for dialog in ("add-dialog", "unlock-dialog", "locked-dialog"):
+        browser.run("document.getElementById(arguments[0]).showModal()", dialog)
+        assert browser.run(FAINT_TEXT) == []
+        browser.run("document.getElementById(arguments[0]).close()", dialog)
+
+
+def test_everything_has_a_name(browser: Browser, relay: FakeRelay) -> None:
+    """Each button, link, field and plot has a name for people who do not see it; landmarks are there."""
+    relay.streams["live/a"] = fake.stream("live/a")
+    relay.destinations["YouTube"] = fake.destination("YouTube")
+    show(browser, relay)
+    tree = browser.devtools("Accessibility.getFullAXTree")["nodes"]
+    nameless = [
+        node["role"]["value"]
+        for node in tree
+        if not node["ignored"]
+        and node["role"]["value"]
+        in ("button", "link", "textbox", "searchbox", "checkbox", "radio", "combobox", "image")
+        and not node["name"]["value"]
+    ]
+    assert nameless == []
+    roles = {node["role"]["value"] for node in tree}
+    assert {"banner", "navigation", "main", "region", "heading", "article"} <= roles
+
+
+def test_buttons_are_large_enough_for_a_finger(browser: Browser, relay: FakeRelay) -> None:
+    """On a phone, with all of them there; and they still fit."""
+    relay.streams["live/a"] = fake.stream("live/a")
+    relay.destinations["YouTube"] = fake.destination("YouTube")
+    browser.resize(390, 844)
+    browser.devtools("Emulation.setTouchEmulationEnabled", enabled=True)
+    try:
+        show(browser, relay)
+        unlock(browser)
+        until(lambda: browser.count(".controls"), "the controls")
+        heights = browser.run(
+            "return [...document.querySelectorAll('.button:not(.small)')].filter((each) => each.checkVisibility())"
+            ".map((each) => each.getBoundingClientRect().height)"
+        )
+        assert len(heights) >= 7
+        assert min(heights) >= 40
+        assert overflow(browser) == 0
+        assert browser.run(CUT_OFF) == []
+    finally:
+        browser.devtools("Emulation.setTouchEmulationEnabled", enabled=False)
