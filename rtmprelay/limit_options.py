@@ -40,7 +40,11 @@ def limits_help() -> str:
         lines.append(
             f"  {name}={'none' if value is None else f'{value:g}' if isinstance(value, float) else value}"
         )
-    return "Limits, for --limit (docs/operations.rst says what each one bounds):\n" + "\n".join(lines) + "\n"
+    return (
+        "Limits, for --limit (docs/reference/configuration.rst says what each one bounds):\n"
+        + "\n".join(lines)
+        + "\n"
+    )
 
 
 def with_limits(config: RelayConfig, texts: Iterable[str]) -> RelayConfig:

@@ -36,20 +36,33 @@ _LARGEST_KEY_FILE = 65536
 
 @attrs.frozen
 class _DestinationEntry:
-    """One destination as the file has it."""
+    """One destination as the file has it. docs/reference/configuration.rst shows these comments."""
 
+    #: What the log, the status and the metrics call it.
     name: str
+    #: The address, with or without the key.
     url: str
+    #: The key; `${NAME}` takes it from the environment.
     stream_key: str | None = None
+    #: A file with the key in it.
     stream_key_file: str | None = None
+    #: Addresses to go to when `url` does not work, in this order.
     backup: list[str] = attrs.field(factory=list)
+    #: Failures in a row after which the next address is tried; one that works is stayed with.
     failures_before_backup: int = 3
+    #: Whether it is used.
     enabled: bool = True
+    #: Failures in a row after which it is given up until the next source; 0 never gives up.
     max_retries: int = 0
+    #: Which streams go there: a glob on `app/name`.
     match: str = "*"
+    #: Seconds for which it is held when its source is lost without a goodbye.
     linger: float = 10.0
+    #: Whether the certificate of an rtmps server is checked.
     verify: bool = True
+    #: Certificates to trust instead of the system's, for a private server.
     ca_file: str | None = None
+    #: Whatever you want to remember about it.
     metadata: dict[str, Any] = attrs.field(factory=dict)
 
 

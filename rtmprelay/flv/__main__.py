@@ -78,8 +78,8 @@ def _run_one(command: str, path: Path, work: Callable[..., Inspection]) -> bool:
     return found.is_fine or command == "repair"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status: 0 if all files are fine, or were repaired, and 1 otherwise."""
+def make_parser() -> argparse.ArgumentParser:
+    """What the command can be told."""
     parser = argparse.ArgumentParser(
         prog="python -m rtmprelay.flv", description="Check FLV recordings, or repair them in place."
     )
@@ -89,9 +89,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ("repair", "cut torn tails, leave damaged parts out, rebuild the metadata and the keyframe index"),
     ):
         commands.add_parser(name, help=text, description=text).add_argument(
-            "files", nargs="+", metavar="FILE"
+            "files", nargs="+", metavar="FILE", help="a recording"
         )
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the exit status: 0 if all files are fine, or were repaired, and 1 otherwise."""
+    options = make_parser().parse_args(arguments)
     good = True
     for name in options.files:
         path = Path(name)

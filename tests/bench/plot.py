@@ -13,7 +13,7 @@ from tests.bench.rounds import Comparison, Row
 from tests.bench.servers import NGINX, OURS
 
 WIDTH, HEIGHT = 760, 420
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 190, 62, 52
+_LEFT, _RIGHT, _TOP, _BOTTOM = 76, 206, 72, 52
 _LABEL_HEIGHT = 18.0
 
 #: Of each line: its colour on light and on dark ground, its dashes, its thickness.
@@ -91,7 +91,7 @@ def _style(lines: Sequence[Line]) -> str:
             ".ground { fill: #ffffff; } text { fill: #24292f; stroke: none; }",
             ".grid { stroke: #d8dee4; stroke-width: 1; } .quiet { fill: #57606a; }",
             ".title { font-size: 17px; font-weight: 600; } polyline { fill: none !important; }",
-            "circle { stroke: none; } .label { font-weight: 600; stroke: none !important; }",
+            "circle { stroke: none !important; } .label { font-weight: 600; stroke: none !important; }",
             *light,
             "@media (prefers-color-scheme: dark) {",
             ".ground { fill: #0d1117; } text { fill: #e6edf3; }",
@@ -125,8 +125,8 @@ def draw(title: str, subtitle: str, unit: str, lines: Sequence[Line]) -> str:
         f"<desc>{escape(figures)}</desc>",
         f"<style>\n{_style(lines)}\n</style>",
         f'<rect class="ground" width="{WIDTH}" height="{HEIGHT}" rx="6"/>',
-        f'<text class="title" x="{_LEFT - 40}" y="26">{escape(title)}</text>',
-        f'<text class="quiet" x="{_LEFT - 40}" y="46">{escape(subtitle)}</text>',
+        f'<text class="title" x="{_LEFT - 52}" y="26">{escape(title)}</text>',
+        f'<text class="quiet" x="{_LEFT - 52}" y="46">{escape(subtitle)}</text>',
         *_axes(across, upward, unit, place),
     ]
     for number, line in enumerate(lines):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -47,7 +46,7 @@ def test_the_program_of_the_documents_runs(program: subprocess.Popen[str], ffmpe
     subprocess.run(command, check=True, timeout=DEADLINE)
     assert program.stdout.readline() == "publish_started live/show\n"
     assert program.stdout.readline() == "publish_stopped live/show\n"
-    program.send_signal(signal.SIGINT)
+    program.terminate()
     program.wait(DEADLINE)
 
 

@@ -1,0 +1,298 @@
+"""What is done with each kind of block, in tables. A block that no table knows is an error."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import time
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import jwt
+import yaml
+
+from rtmprelay.access.request import AccessRequest, Action, Credentials
+from rtmprelay.authorizers.http_authorizer import question
+from rtmprelay.authorizers.jwt_authorizer import make_jwt_authorizer
+from rtmprelay.authorizers.keys_rules import parse_keys
+from rtmprelay.destinations.config_file import parse_relay_config
+from rtmprelay.event_log.lines import COMMON_FIELDS
+from rtmprelay.events import Event
+from rtmprelay.secret import Secret
+from tests.access.helpers import wish
+from tests.docs import parsers
+from tests.docs.pages import DOCS, ROOT, Block, Command, commands_in, shell_lines
+
+#: Programs, and who reads their words. "run" means that a test of this folder runs the command for real.
+PROGRAMS: dict[str, parsers.Reader] = {
+    "twistd": parsers.read_twistd,
+    "python": parsers.read_python,
+    "python3": parsers.read_python,
+    "pip": parsers.read_pip,
+    "docker": parsers.read_docker,
+    "spark-submit": parsers.read_spark_submit,
+    "systemctl": parsers.read_systemctl,
+    "cp": parsers.read_copy,
+    "install": parsers.read_copy,
+    "apt-get": parsers.read_apt,
+    **dict.fromkeys(parsers.DEVELOPER_TOOLS, parsers.read_developer_tool),
+    # Run by test_media_commands.py, or in the tutorials by test_tutorials.py.
+    "ffmpeg": parsers.fine,
+    "ffplay": parsers.fine,
+    "curl": parsers.fine,
+    # Of the system, with nothing of ours in them.
+    **dict.fromkeys((".", "ls", "export", "openssl", "chmod", "logger"), parsers.fine),
+}
+
+#: Files that pages include, and the test that runs them, or reads them with the program that they are for.
+INCLUDED_FILES = {
+    "embed.py": "tests/service/test_embedding.py",
+    "test_in_memory.py": "tests/service/test_documents.py",
+    "door.py": "tests/service/test_auth_documents.py",
+    "door_plugin.py": "tests/service/test_auth_documents.py",
+    "rtmprelay.service": "tests/service/test_deployment.py",
+    "rtmprelay.socket": "tests/service/test_deployment.py",
+    "statsd_plugin.py": "tests/docs/test_examples.py",
+    "statsd_sink.py": "tests/docs/test_examples.py",
+    "haproxy.cfg": "tests/docs/test_examples.py",
+    "nginx-http.conf": "tests/docs/test_examples.py",
+    "prometheus.yml": "tests/docs/test_examples.py",
+    "rtmprelay-alerts.yml": "tests/docs/test_examples.py",
+    "Dockerfile": "tests/docs/test_examples.py",
+}
+
+#: Programs in the pages themselves, and the test that runs all of that language on that page.
+RUN_ELSEWHERE = {
+    ("README.md", "python"): "tests/docs/test_readme.py",
+    ("docs/catalogue.rst", "python"): "tests/docs/test_spark_pages.py",
+    ("docs/catalogue.rst", "sql"): "tests/docs/test_spark_pages.py",
+    ("docs/howto/plugins.rst", "sh"): "tests/docs/test_examples.py",
+    ("docs/audience.rst", "sql"): "tests/spark/test_event_tables.py",
+}
+
+#: Blocks that are no commands, by page and how they begin.
+NO_COMMANDS = {
+    ("docs/reference/command_line.rst", "twistd [options of twistd]"): "a sketch",
+}
+
+#: Words that stand for something else: a command with one of them is a sketch, of which options are checked.
+_SKETCHED = re.compile(
+    r"(?:^|\s)\[|\.\.\.|…|\b(APP/NAME|TIME|DIR|FILE|FILE\.json|RECORDINGS|CATALOGUE|SECONDS|OPTIONS|INGEST|KIND)\b"
+)
+
+
+def check(block: Block, folder: Path) -> None:
+    """Fail if a block does not work, or if nobody knows how to find out.
+
+    Args:
+        folder: A place with the files that the pages speak of; tests work in it.
+    """
+    if block.file is not None:
+        _check_included(block.file)
+    elif (block.page, block.language) in RUN_ELSEWHERE:
+        _names(RUN_ELSEWHERE[block.page, block.language], Path(block.page).name)
+    else:
+        reader = LANGUAGES.get(block.language)
+        assert reader is not None, f"{block}: nobody checks {block.language!r}"
+        reader(block, folder)
+
+
+def _check_included(file: Path) -> None:
+    assert file.parent == DOCS / "examples", f"{file} is no example"
+    assert file.name in INCLUDED_FILES, f"no test runs {file.name}"
+    _names(INCLUDED_FILES[file.name], file.name)
+
+
+def _names(test: str, what: str) -> None:
+    assert what in (ROOT / test).read_text(), f"{test} has nothing to do with {what}"
+
+
+# -- commands ------------------------------------------------------------------------------------------------
+
+
+def check_shell(block: Block, folder: Path) -> None:
+    """Each command is read by the program that it is for."""
+    if block.text.startswith("#!"):
+        _check_hook_program(block)
+        return
+    for command in commands_in(block.text):
+        check_command(command, folder)
+
+
+def check_command(command: Command, folder: Path) -> None:
+    """One command."""
+    program = command.program
+    assert program in PROGRAMS, f"nobody checks {program!r}: {command.line}"
+    words = [_moved(word, folder) for word in command.words]
+    words[0] = program
+    if _SKETCHED.search(command.line) and program != "spark-submit":
+        parsers.check_option_names(words)
+    else:
+        PROGRAMS[program](words)
+
+
+def _moved(word: str, folder: Path) -> str:
+    for place, here in parsers.file_names(folder).items():
+        word = re.sub(rf"(^|[:=]){re.escape(place)}", rf"\1{here}", word)
+    return word
+
+
+def _check_hook_program(block: Block) -> None:
+    """A program for `--hook exec:`; what it takes from its environment are fields of events."""
+    fields = {"EVENT", "TIME"} | {
+        name.upper() for kind in Event.__subclasses__() for name in kind.__annotations__
+    }
+    used = set(re.findall(r"\$\{?RTMPRELAY_([A-Z_]+)", block.text))
+    assert used
+    assert used <= fields
+
+
+def check_text(block: Block, folder: Path) -> None:
+    """Commands that are not called so, options, questions to Prometheus, logrotate's files; or what the table names."""
+    first = block.text.split()[0] if block.text.split() else ""
+    if any(block.page == page and block.text.startswith(begin) for page, begin in NO_COMMANDS):
+        return
+    if first.startswith("--"):
+        for line in shell_lines(block.text):
+            options = [word for command in commands_in(line) for word in command.words]
+            parsers.read_options([_moved(word, folder) for word in options])
+    elif block.text.rstrip().endswith("}") and first.startswith("/"):
+        check_logrotate(block.text)
+    elif first.startswith(("rtmprelay_", "increase(")):
+        for line in block.text.splitlines():
+            check_promql(line)
+    else:
+        check_shell(block, folder)
+
+
+def check_logrotate(text: str) -> None:
+    """Structural, as there may be no logrotate: one file, known words, and nothing left open."""
+    known = {"daily", "rotate", "missingok", "notifempty", "nocreate", "compress", "delaycompress"}
+    head, _, body = text.partition("{")
+    assert head.strip().startswith("/")
+    before, _, script = body.rpartition("}")[0].partition("postrotate")
+    assert {line.split()[0] for line in before.splitlines() if line.strip()} <= known
+    assert not script or script.strip().endswith("endscript")
+
+
+#: The metrics that the page about HTTP lists; tests/web/test_metrics.py compares that with the server.
+_METRICS = set(re.findall(r"^(rtmprelay_\w+) ", (DOCS / "http.rst").read_text(), re.MULTILINE))
+
+
+def check_promql(expression: str) -> None:
+    """Structural, as there may be no promtool: the metrics exist, and brackets are closed."""
+    for metric in re.findall(r"\brtmprelay_\w+", expression):
+        assert metric.removesuffix("_bucket") in _METRICS, metric
+    for opened, closed in ("()", "[]", "{}"):
+        assert expression.count(opened) == expression.count(closed)
+
+
+# -- files ---------------------------------------------------------------------------------------------------
+
+
+def check_json(block: Block, folder: Path) -> None:
+    """A relay configuration, keys, an event, a question to an authorizer, or a token: each by the code that it is for."""
+    document = json.loads(block.text)
+    if "destinations" in document:
+        text = block.text.replace('"/etc/', f'"{folder}/etc/')
+        assert parse_relay_config(text, dict.fromkeys(variables(text), "a-key"), folder)
+    elif "streams" in document:
+        parse_keys(block.text).rule(Action.PUBLISH, "live/film")
+    elif "event" in document:
+        check_event(document)
+    elif "exp" in document:
+        check_token(document, folder)
+    else:
+        check_question(document)
+
+
+def variables(text: str) -> set[str]:
+    """What a configuration takes from the environment."""
+    return set(re.findall(r"\$\{(\w+)\}", text))
+
+
+def check_event(document: dict[str, object]) -> None:
+    """There is such an event, and these are its fields."""
+    kinds = {kind.name: kind for kind in Event.__subclasses__()}
+    fields = set(kinds[str(document["event"])].__annotations__) | set(COMMON_FIELDS)
+    assert set(document) <= fields
+
+
+def check_question(document: dict[str, Any]) -> None:
+    """This is what an authorizer over HTTP is asked about such a request, field by field."""
+    query = urlencode(document["parameters"])
+    asked = AccessRequest(
+        action=Action(document["action"]),
+        credentials=Credentials(Secret(query), document["user"]),
+        **{name: document[name] for name in ("stream", "app", "name", "host", "connection", "protocol")},
+    )
+    assert list(json.loads(question(asked)).items()) == list(document.items())
+
+
+def check_token(claims: dict[str, Any], folder: Path) -> None:
+    """Whoever brings such a token, if it is signed and not too old, may do what it says."""
+    key = "0123456789abcdef" * 4
+    (folder / "token.key").write_text(key)
+    token = jwt.encode({**claims, "exp": time.time() + 60}, key)
+    authorizer = make_jwt_authorizer(str(folder / "token.key"))
+    stream = claims["stream"].replace("*", "film")
+    assert authorizer.authorize(wish(stream=stream, query=f"token={token}")).allowed
+
+
+def check_yaml(block: Block, folder: Path) -> None:
+    """Structural: what Prometheus is to scrape is there."""
+    document = yaml.safe_load(block.text)
+    (job,) = document["scrape_configs"]
+    assert job["static_configs"][0]["targets"] == ["127.0.0.1:8080"]
+
+
+def check_ini(block: Block, folder: Path) -> None:
+    """A part of a setup.cfg that finds packages."""
+    config = configparser.ConfigParser()
+    config.read_string(block.text)
+    assert config["options"]["packages"] == setup_packages()
+
+
+def setup_packages() -> str:
+    """How this package says it."""
+    return parsers.setup_cfg()["options"]["packages"]
+
+
+def check_html(block: Block, folder: Path) -> None:
+    """It can be read, and asks for what the server has."""
+    parser = HTMLParser()
+    parser.feed(block.text)
+    parser.close()
+    assert re.search(r"http://127\.0\.0\.1:8080/live/\w+\.(mp4|flv)", block.text)
+
+
+def check_python(block: Block, folder: Path) -> None:
+    """A program in a page is (a part of) an example, which tests run."""
+    compile(block.text, str(block), "exec")
+    examples = {path.name: path.read_text() for path in (DOCS / "examples").glob("*.py")}
+    sources = [name for name, text in examples.items() if block.text.strip() in text]
+    assert sources, f"{block}: no example has this program in it"
+    for name in sources:
+        _check_included(DOCS / "examples" / name)
+
+
+def check_diagram(block: Block, folder: Path) -> None:
+    """A picture in words; nobody types it."""
+    assert block.text.strip()
+
+
+LANGUAGES: dict[str, Callable[[Block, Path], None]] = {
+    "sh": check_shell,
+    "text": check_text,
+    "": check_text,
+    "json": check_json,
+    "yaml": check_yaml,
+    "ini": check_ini,
+    "html": check_html,
+    "python": check_python,
+    "mermaid": check_diagram,
+}

@@ -1,0 +1,70 @@
+"""The reference pages that are made from the code have all of it. That Sphinx can build them is for .ci/run to try."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from types import ModuleType
+from typing import Any
+
+import attrs
+import pytest
+
+pytest.importorskip("sphinx", reason="Sphinx is not installed: pip install '.[docs]'")
+
+from rtmprelay.config import RelayConfig
+from rtmprelay.destinations.config_file import _DestinationEntry
+from rtmprelay.events import Event
+from rtmprelay.limit_options import limits_help, with_limits
+from rtmprelay.tap import Options
+from tests.docs.pages import DOCS
+
+
+@pytest.fixture(scope="module")
+def from_code() -> ModuleType:
+    """The extension of Sphinx, which lies beside the pages."""
+    found = importlib.util.spec_from_file_location("from_code", DOCS / "_ext" / "from_code.py")
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def lines_of(directive: Any) -> str:
+    """What a directive makes; ours need nothing of Sphinx for that."""
+    return "\n".join(directive.lines(object.__new__(directive)))
+
+
+def test_every_option(from_code: ModuleType) -> None:
+    """With a word for what it takes, where it takes something."""
+    options = {option.name: option for option in from_code.twistd_options()}
+    known = {name.rstrip("=") for name in Options().longOpt} - {"help"}
+    assert set(options) == known
+    for name in Options().longOpt:
+        option = options.get(name.rstrip("="))
+        if option is not None:
+            assert (option.takes is not None) == name.endswith("="), name
+            assert option.takes != "VALUE", f"_VALUES has no word for what --{option.name} takes"
+
+
+def test_every_limit_as_it_can_be_written(from_code: ModuleType) -> None:
+    """The page has all limits, and the defaults as `--limit` takes them."""
+    made = lines_of(from_code.LimitList)
+    rows = dict(re.findall(r"\* - ``(\w+)``\n +- ``(\S+)``", made))
+    assert set(rows) == set(re.findall(r"^  (\w+)=", limits_help(), re.MULTILINE))
+    assert with_limits(RelayConfig(), [f"{name}={value}" for name, value in rows.items()]) == RelayConfig()
+
+
+def test_every_field_of_the_relay_configuration(from_code: ModuleType) -> None:
+    made = lines_of(from_code.RelayFields)
+    assert re.findall(r"\* - ``(\w+)``", made) == [field.name for field in attrs.fields(_DestinationEntry)]
+
+
+def test_every_event_with_its_fields(from_code: ModuleType) -> None:
+    made = lines_of(from_code.EventList)
+    for kind in Event.__subclasses__():
+        _, found, rest = made.partition(f"``{kind.name}``")
+        assert found, kind.name
+        fields = re.findall(r"^   - ``(\w+)``:", re.split(r"^``", rest, flags=re.MULTILINE)[0], re.MULTILINE)
+        assert fields == [field.name for field in attrs.fields(kind)]

@@ -1,0 +1,85 @@
+"""The tutorials, followed word by word: each command is typed, in its order, and does what the page says."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+
+from tests.docs.pages import DOCS, blocks, shell_lines
+from tests.docs.terminal import Terminal
+from tests.service.command import wait_for
+
+#: What a new user has done before: the environment of these tests is made by the same lines.
+INSTALLATION = ("python3 -m venv", ". venv/bin/activate", "pip install")
+
+
+def typed(page: str) -> list[str]:
+    """What is typed, line by line, without the installation."""
+    lines = [
+        line
+        for block in blocks()
+        if block.page == f"docs/tutorials/{page}.rst" and block.language == "sh"
+        for line in shell_lines(block.text)
+    ]
+    return [line for line in lines if not line.startswith(INSTALLATION)]
+
+
+def test_first_stream(terminal: Terminal) -> None:
+    server, encoder, player, *asking, listing, checking = typed("first_stream")
+    relay = terminal.start_server(server)
+    publisher = terminal.start(encoder)
+    wait_for(lambda: is_live(terminal), "the stream")
+    terminal.run(player)
+    stream, health = (json.loads(terminal.run(line)) for line in asking)
+    assert (stream["video"]["codec"], stream["audio"]["codec"], stream["live"]) == ("H.264 AVC", "AAC", True)
+    assert health["streams"] == 1
+    terminal.end(publisher)
+    wait_for(lambda: not is_live(terminal), "the end of the stream")
+    terminal.end(relay)
+    assert re.fullmatch(r"live_test_\d{8}_\d{6}\.flv\n", terminal.run(listing))
+    assert "fine" in terminal.run(checking)
+    assert sorted(path.name for path in terminal.folder.iterdir()) == ["recordings"]
+
+
+def is_live(terminal: Terminal) -> bool:
+    """Whether somebody publishes."""
+    streams = json.loads(terminal.run("curl http://127.0.0.1:8080/streams"))["streams"]
+    return any(stream["live"] for stream in streams.values())
+
+
+def test_relay_to_a_platform(terminal: Terminal) -> None:
+    practice, export, check, server, encoder, asking = typed("relay_to_a_platform")
+    platform = terminal.start_server(practice)
+    (configuration,) = (
+        block.text
+        for block in blocks()
+        if block.page.endswith("relay_to_a_platform.rst") and block.language == "json"
+    )
+    (terminal.folder / "relay.json").write_text(terminal.here(configuration))
+    terminal.export(export)
+    assert "practice" in terminal.run(check)
+    relay = terminal.start_server(server)
+    terminal.start(encoder)
+
+    def destination() -> dict[str, object]:
+        found: dict[str, object] = json.loads(terminal.run(asking))["destinations"]["practice"]
+        return found
+
+    wait_for(lambda: destination()["status"] == "connected", "the connection to the platform")
+    play = re.search(r"``(ffplay rtmp://127\.0\.0\.1:1936/\S+)``", page("relay_to_a_platform"))
+    assert play is not None
+    terminal.run(play[1])
+    # The platform goes, and comes back in its old place.
+    terminal.end(platform, signal.SIGINT)
+    wait_for(lambda: destination()["status"] != "connected", "the loss of the platform")
+    terminal.start_server(practice, again=True)
+    wait_for(lambda: destination()["status"] == "connected", "the platform's return")
+    assert is_live(terminal)
+    # The platform knows it as the name of a stream; the relay keeps it to itself.
+    assert "my-secret-key" not in terminal.log_of(relay).read_text()
+
+
+def page(name: str) -> str:
+    """The text of a tutorial."""
+    return (DOCS / "tutorials" / f"{name}.rst").read_text()
