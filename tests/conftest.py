@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -12,6 +13,23 @@ from tests.certificates import self_signed
 # How long an example takes depends on what else the machine does; that is no failure.
 settings.register_profile("rtmprelay", deadline=None)
 settings.load_profile("rtmprelay")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadgroup`, one worker has all tests of Spark: a session for each would take all memory and time.
+
+    The marks for that, `xdist_group`, are not seen by pytest-xdist 3.8 with pytest 9.2.
+    """
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+    class SparkTogether(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if "spark" in nodeid.partition("::")[0] else nodeid
+
+    return SparkTogether(config, log)
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,9 @@ class Session(TypingProtocol):
     def check_time(self, now: float) -> None:
         """Raise if the peer was too slow."""
 
+    def forget(self) -> None:
+        """The connection has gone: let go of what has come in part."""
+
 
 class _Transport(TypingProtocol):
     """A transport as Twisted really makes them: it writes, consumes and can be cut off."""
@@ -248,7 +251,8 @@ class RtmpConnection(Protocol):
         """The peer broke the rules: the reason is told once, and it is gone."""
         if isinstance(error, LimitExceededError):
             self.limit_exceeded = error.limit
-        self._error = error
+        # Not where it happened: the frames there hold what was read, and this connection, which holds the error.
+        self._error = error.with_traceback(None)
         self.close_now(str(error))
 
     def close_now(self, reason: str) -> None:
@@ -283,4 +287,6 @@ class RtmpConnection(Protocol):
         why = self._closing or _how_it_ended(reason)
         self.loss = reason if self._error is None else Failure(self._error)
         self._closing = why
+        # It may be many megabytes, and the collector may take its time to find this connection.
+        self._driven.forget()
         self.closed(why)

@@ -70,9 +70,13 @@ class MessageChannel:
         """How many chunks had to be looked at; runs of equal ones count once."""
         return self._reader.chunks_read
 
-    def allow_messages_of(self, size: int) -> None:
-        """From now on messages may have so many bytes."""
-        self._reader.allow_messages_of(size)
+    def allow_messages_of(self, size: int, limit: str = "message_size") -> None:
+        """From now on messages may have so many bytes; this is the limit that a larger one is over."""
+        self._reader.allow_messages_of(size, limit)
+
+    def forget(self) -> None:
+        """Let go of what has come in part: nothing more will."""
+        self._reader.forget()
 
     def receive(self, data: bytes) -> list[RawMessage]:
         """Take what arrived; the messages that are complete now."""

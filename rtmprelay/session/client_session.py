@@ -198,5 +198,9 @@ class ClientSession:
         """Clients are timed by whoever opened the connection."""
         return None
 
+    def forget(self) -> None:
+        """The server has gone: let go of what has come in part."""
+        self.channel.forget()
+
     def check_time(self, now: float) -> None:
         """See `next_deadline`."""

@@ -73,7 +73,9 @@ class ServerSession:
         self._handshake = ServerHandshake()
         self.channel = MessageChannel(self._handshake, self._limits, chunk_size)
         self._connection = Connection()
-        self.channel.allow_messages_of(self._limits.message_size_before_connect)
+        self.channel.allow_messages_of(
+            self._limits.message_size_before_connect, "message_size_before_connect"
+        )
         self._patience = Patience(self._limits, now)
         self._intake = MediaIntake(self._limits)
         self._application = Application("", Secret(""))
@@ -356,6 +358,10 @@ class ServerSession:
     def next_deadline(self) -> float | None:
         """When the client will have been too slow if nothing comes until then; None while it plays."""
         return None if self._plays else self._patience.deadline(self._connection.state.phase)
+
+    def forget(self) -> None:
+        """The client has gone: let go of what has come in part."""
+        self.channel.forget()
 
     def check_time(self, now: float) -> None:
         """Raise if the client has been too slow."""

@@ -67,7 +67,7 @@ class ChunkReader:
         self.chunk_size = DEFAULT_CHUNK_SIZE
         #: How many chunk headers were read one by one, which is what chunks cost.
         self.chunks_read = 0
-        self._max_message = min(limits.message_size, LARGEST_MESSAGE_LENGTH)
+        self.allow_messages_of(limits.message_size)
         self._max_assembly = limits.assembly_size
         self._max_streams = limits.chunk_streams
         self._streams: dict[int, _IncomingChunkStream] = {}
@@ -77,9 +77,17 @@ class ChunkReader:
         self._open: _IncomingChunkStream | None = None
         self._open_remaining = 0
 
-    def allow_messages_of(self, size: int) -> None:
-        """From now on messages may have so many bytes."""
+    def allow_messages_of(self, size: int, limit: str = "message_size") -> None:
+        """From now on messages may have so many bytes; this is the limit that a larger one is over."""
         self._max_message = min(size, LARGEST_MESSAGE_LENGTH)
+        self._message_limit = limit
+
+    def forget(self) -> None:
+        """Let go of all that is unfinished: nothing more will come."""
+        self._streams.clear()
+        self._assembled = 0
+        self._header_part = b""
+        self._open = None
 
     def feed(self, data: bytes) -> list[RawMessage]:
         """Take what arrived and return the messages that are complete now."""
@@ -165,7 +173,7 @@ class ChunkReader:
             length = int.from_bytes(data[body + 3 : body + 6])
             if length > self._max_message:
                 raise LimitExceededError(
-                    "message_size", f"a message of {length} bytes is over {self._max_message}"
+                    self._message_limit, f"a message of {length} bytes is over {self._max_message}"
                 )
             stream.length = length
             stream.type_id = data[body + 6]

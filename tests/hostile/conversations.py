@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 
 from rtmprelay.session.client_session import ClientSession
 from rtmprelay.session.events import (
@@ -13,8 +14,17 @@ from rtmprelay.session.events import (
 from rtmprelay.session.server_session import ServerSession
 from tests.helpers import group, start_frames
 
+#: What no log, answer or file name may have in it.
+MARK = b"MARKED"
+
+#: The key of the server that is attacked. Whatever is cut out of it, enough is left to find it.
+KEY = "MARKED-MARKED-MARKED-MARKED"
+
 #: The names under which the conversations publish; nobody else uses them.
-NAMES = ("hostile-a", "hostile-b", "hostile-c")
+NAMES = tuple(f"hostile-{letter}?key={KEY}" for letter in "abc")
+
+#: Bytes of a client's handshake, and of a server's.
+HANDSHAKE = 3073
 
 #: Numbers that have broken parsers before.
 _TELLING = (
@@ -48,19 +58,25 @@ def _talk(client: ClientSession, name: str | None, play: bool) -> tuple[bytes, b
     return sent, answered
 
 
-def conversation(name: str, play: bool = False, use_digest: bool = True) -> bytes:
-    """All that a client sends, from the handshake to its media."""
+def conversation(name: str | None, play: bool = False, use_digest: bool = True) -> bytes:
+    """All that a client sends, from the handshake to its media. Without a name it only connects."""
     client = ClientSession("live", "rtmp://127.0.0.1/live", use_digest=use_digest)
     sent, _ = _talk(client, name, play)
-    if not play:
+    if name is not None and not play:
         for frame in (*start_frames(), *group(0), *group(400)):
             sent += client.send_media(frame)
     return sent
 
 
+@cache
 def greeting() -> bytes:
     """Handshake and connect, and nothing else."""
-    return _talk(ClientSession("live", "rtmp://127.0.0.1/live"), None, False)[0]
+    return conversation(None)
+
+
+def beyond_greeting(name: str, play: bool = False) -> bytes:
+    """What a client sends behind that."""
+    return conversation(name, play)[len(greeting()) :]
 
 
 def answers() -> bytes:
@@ -68,11 +84,13 @@ def answers() -> bytes:
     return _talk(ClientSession("live", "rtmp://127.0.0.1/live", use_digest=False), "name", False)[1]
 
 
-def mutate(original: bytes, chance: random.Random) -> bytes:
-    """The same conversation with a few things wrong; how many and which, chance decides."""
+def mutate(original: bytes, chance: random.Random, first: int = 0) -> bytes:
+    """The same with a few things wrong; how many and which, chance decides.
+
+    Args:
+        first: What comes before this stays as it is.
+    """
     data = bytearray(original)
-    # The handshake is checked little: most of what can go wrong comes behind its 3,073 bytes.
-    first = 0 if chance.random() < 0.2 else min(3073, len(data) - 1)
     for _ in range(chance.choice((1, 1, 2, 4, 16))):
         place = chance.randrange(first, len(data))
         length = chance.choice((1, 2, 8, 64, 512))

@@ -1,32 +1,42 @@
-"""Nothing that a client can send harms the server, or anybody else."""
+"""Nothing that a client can send harms the server, or anybody else.
+
+One server bears all of it. `RTMPRELAY_HOSTILE_SESSIONS` says how many mutated conversations there are, and
+`RTMPRELAY_HOSTILE_SEED` chooses others.
+"""
 
 from __future__ import annotations
 
 import os
 import random
-import re
-import select
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
-from rtmprelay import amf0
-from rtmprelay.wire.chunk_writer import encode_standalone
-from rtmprelay.wire.chunks import RawMessage
+from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
 from rtmprelay.wire.messages import MessageType
-from tests.hostile.conversations import NAMES, conversation, greeting, mutate
-from tests.hostile.process import AttackedServer
+from tests.helpers import group
+from tests.hostile.conversations import HANDSHAKE, KEY, NAMES, conversation, greeting
+from tests.hostile.process import MEBIBYTE, MOST_GROWTH, AttackedServer
+from tests.hostile.strangers import (
+    announced,
+    behave_oddly,
+    command,
+    connected,
+    control,
+    is_cut_off,
+    message,
+    publishing,
+    send_until_cut_off,
+)
 from tests.service.command import wait_for
 
-#: How many mutated conversations there are; `RTMPRELAY_HOSTILE_SESSIONS=20000` for the long run.
-SESSIONS = int(os.environ.get("RTMPRELAY_HOSTILE_SESSIONS", "1200"))
+SESSIONS = int(os.environ.get("RTMPRELAY_HOSTILE_SESSIONS", "20000"))
 SEED = int(os.environ.get("RTMPRELAY_HOSTILE_SEED", "7"))
 
-MEBIBYTE = 1024 * 1024
+#: Conversations after which what is kept for reuse has its size.
+WARM_UP = 300
 
 
 @pytest.fixture(scope="module")
@@ -36,211 +46,232 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedServer]
     attacked.stop()
 
 
-def send_and_go(server: AttackedServer, data: bytes, read: bool = True) -> None:
-    """Send it all, look at what comes for a moment, and go; whether the server cuts us off does not matter."""
-    with server.connect() as stranger:
-        try:
-            stranger.sendall(data)
-            if read:
-                stranger.setblocking(False)
-                while select.select([stranger], [], [], 0)[0] and stranger.recv(65536):
-                    pass
-        except OSError:
-            return
-
-
-def test_mutated_conversations(server: AttackedServer) -> None:
-    """Thousands of them; afterwards everything is as before."""
-    originals = [
+def originals() -> list[bytes]:
+    """Who publishes, in both forms of the handshake, and who plays, and tells now and then how far it is."""
+    told = [control(MessageType.ACKNOWLEDGEMENT, number.to_bytes(4)) for number in range(40)]
+    return [
         conversation(NAMES[0]),
         conversation(NAMES[1], use_digest=False),
-        conversation(NAMES[2], play=True),
+        conversation(NAMES[2], play=True) + b"".join(told),
     ]
-    for original in originals:
-        send_and_go(server, original)
+
+
+def behave_oddly_so_often(server: AttackedServer, count: int, chance: random.Random) -> None:
+    """Mutated conversations, while somebody publishes what they want to play."""
+    whole = originals()
+    encoder = server.publish("hostile-c")
+    for number in range(count):
+        if number % 50 == 0:
+            encoder.send(*group(number))
+        behave_oddly(server, chance.choice(whole), chance)
+    encoder.socket.close()
+
+
+@pytest.fixture(scope="module")
+def memory(server: AttackedServer) -> int:
+    """What the server uses when it has seen a little of everything; from then on it may not grow."""
+    behave_oddly_so_often(server, WARM_UP, random.Random(SEED - 1))
     server.assert_works()
-    files = server.files()
-    chance = random.Random(SEED)
-    # What is kept for reuse has its size after some hundred; from then on nothing may grow.
-    for number in range(SESSIONS):
-        if number == min(300, SESSIONS // 3):
-            before = server.memory()
-        send_and_go(server, mutate(chance.choice(originals), chance), read=chance.random() < 0.5)
+    server.pages()
+    return server.memory()
+
+
+def test_mutated_conversations(server: AttackedServer, memory: int) -> None:
+    """Twenty thousand of them; afterwards everything is as before."""
+    since, files = len(server.lines()), server.files()
+    behave_oddly_so_often(server, SESSIONS, random.Random(SEED))
     server.wait_until_alone(files)
-    server.assert_unharmed()
-    grown = server.memory() - before
-    assert grown < 20 * MEBIBYTE, f"{SESSIONS} mutated conversations left {grown / MEBIBYTE:.1f} MiB behind"
-    opened = [line for line in server.lines() if line.get("event") == "connection_opened"]
-    closed = [line["connection"] for line in server.lines() if line.get("event") == "connection_closed"]
-    assert len(closed) == len(set(closed)), "one line for each"
-    assert len(opened) >= SESSIONS
+    server.assert_unharmed(since)
+    grown = server.memory() - memory
+    assert grown < MOST_GROWTH, f"{SESSIONS} mutated conversations left {grown / MEBIBYTE:.1f} MiB behind"
+    closings = server.closings(since)
+    assert len(closings) >= SESSIONS, "one line for each"
+    assert all(line["reason"] for line in closings)
+    # Many of them got far: otherwise this would try little more than the handshake.
+    reached = {line.get("event") for line in server.lines()[since:]}
+    assert {"publish_started", "publish_refused", "play_started", "play_refused", "connect"} <= reached
+    assert len({line["reason"] for line in closings}) > 20
 
 
-def shaken(server: AttackedServer) -> socket.socket:
-    """A connection whose handshake and connect are over."""
-    stranger = server.connect()
-    stranger.sendall(greeting())
-    return stranger
-
-
-def is_cut_off(stranger: socket.socket, seconds: float = 20.0) -> bool:
-    """Whether the server ends the connection; what it says before does not matter."""
-    deadline = time.monotonic() + seconds
-    stranger.settimeout(seconds)
-    try:
-        while time.monotonic() < deadline:
-            if not stranger.recv(65536):
-                return True
-    except TimeoutError:
-        return False
-    except OSError:
-        return True
-    return False
-
-
-def command(name: str, *values: object, stream_id: int = 0) -> bytes:
-    payload = amf0.encode(name, *values)  # type: ignore[arg-type]
-    return encode_standalone(RawMessage(MessageType.COMMAND_AMF0, 0, stream_id, payload), 3, 128)
-
-
-def control(kind: MessageType, payload: bytes) -> bytes:
-    return encode_standalone(RawMessage(kind, 0, 0, payload), 2, 128)
-
-
-def announced(chunk_stream: int, length: int) -> bytes:
-    """The first chunk of a message that claims to be long."""
-    header = bytes([chunk_stream]) + bytes(3) + length.to_bytes(3) + b"\x09" + (1).to_bytes(4, "little")
-    return header + bytes(128)
-
-
-FLOODS = {
-    "createStream": command("createStream", 2.0, None),
-    "ping": control(MessageType.USER_CONTROL, b"\x00\x06\x00\x00\x00\x01"),
-    "unknown command": command("whatever", 9.0, None),
-    "one-byte chunks": control(MessageType.SET_CHUNK_SIZE, b"\x00\x00\x00\x01"),
+#: What is sent first, what is sent without end, and the limits of which one ends it.
+FLOODS: dict[str, tuple[bytes, bytes, set[str]]] = {
+    "createStream": (b"", command("createStream", 2.0, None), {"message_streams"}),
+    "createStream and deleteStream": (
+        b"",
+        command("createStream", 2.0, None) + command("deleteStream", 0.0, None, 1.0),
+        {"command_rate"},
+    ),
+    "ping": (
+        b"",
+        control(MessageType.USER_CONTROL, b"\x00\x06\x00\x00\x00\x01"),
+        {"chunk_rate", "unread_replies", "stall_timeout"},
+    ),
+    "unknown command": (b"", command("whatever", 9.0, None), {"command_rate"}),
+    "one-byte chunks": (
+        control(MessageType.SET_CHUNK_SIZE, b"\x00\x00\x00\x01") + b"\x04\0\0\0\0\0\1\x08\1\0\0\0x",
+        b"\xc4x",
+        {"chunk_rate"},
+    ),
+    "empty messages": (message(MessageType.AUDIO, b"", 1, 4), b"\xc4", {"chunk_rate"}),
 }
 
 
+@pytest.mark.parametrize("reads", [True, False], ids=["reads", "does not read"])
 @pytest.mark.parametrize("kind", FLOODS)
-def test_floods(server: AttackedServer, kind: str) -> None:
-    """Whoever floods is cut off, or is at least not answered without end."""
-    before = server.memory()
-    stranger = shaken(server)
-    data = FLOODS[kind]
-    if kind == "one-byte chunks":
-        data += b"".join(bytes([0x44]) + bytes(3) + b"\x00\x00\x01\x08" + b"x" for _ in range(20))
-    flood = data * (MEBIBYTE // len(data) + 1)
-    try:
-        for _ in range(16):
-            stranger.sendall(flood)
-    except OSError:
-        # Cut off while it was at it.
-        pass
-    assert is_cut_off(stranger), f"{kind}: 16 MiB of it, and still connected"
-    stranger.close()
-    server.assert_unharmed()
-    assert server.memory() - before < 20 * MEBIBYTE
+def test_floods(server: AttackedServer, memory: int, kind: str, reads: bool) -> None:
+    """Whoever floods is cut off, with one line that names the limit."""
+    since = len(server.lines())
+    first, piece, limits = FLOODS[kind]
+    flood = piece * (MEBIBYTE // len(piece) + 1)
+    with connected(server) as stranger:
+        stranger.sendall(first)
+        assert send_until_cut_off(stranger, flood, 16, reads), f"16 MiB of {kind}, and still connected"
+    server.assert_unharmed(since)
+    offences = server.offences(since)
+    assert offences.total() == 1
+    assert set(offences) <= limits, f"{kind} was ended by {offences}"
+    assert server.memory() - memory < MOST_GROWTH
 
 
-def test_sixteen_megabytes_are_announced_on_every_chunk_stream(server: AttackedServer) -> None:
+def test_one_byte_chunks_of_a_large_message(server: AttackedServer, memory: int) -> None:
+    """Putting it together costs little; who never ends it is too slow, or sends too many chunks."""
+    since = len(server.lines())
+    size = control(MessageType.SET_CHUNK_SIZE, b"\x00\x00\x00\x01")
+    header = b"\x04\0\0\0\xff\xff\xff\x09\x01\0\0\0x"
+    with connected(server) as stranger:
+        assert send_until_cut_off(stranger, size + header + b"\xc4x" * 500_000, 1, False)
+    server.assert_unharmed(since)
+    offences = server.offences(since)
+    assert offences.total() == 1
+    assert set(offences) <= {"chunk_rate", "idle_timeout"}
+    assert server.memory() - memory < MOST_GROWTH
+
+
+def test_sixteen_megabytes_are_announced_on_every_chunk_stream(server: AttackedServer, memory: int) -> None:
     """Memory is taken for what came, not for what was announced."""
-    before = server.memory()
-    strangers = [shaken(server) for _ in range(20)]
+    since = len(server.lines())
+    strangers = [connected(server) for _ in range(20)]
     for stranger in strangers:
-        try:
-            stranger.sendall(b"".join(announced(number, 0xFFFFFF) for number in range(8, 60)))
-        except OSError:
-            continue
+        stranger.sendall(b"".join(announced(number, 0xFFFFFF) for number in range(8, 60)))
     server.assert_works()
-    assert server.memory() - before < 20 * MEBIBYTE
+    assert server.memory() - memory < MOST_GROWTH
     for stranger in strangers:
         stranger.close()
-    server.assert_unharmed()
+    server.assert_unharmed(since)
 
 
+_CALL = b"\x02\x00\x07connect\x00\x3f\xf0\0\0\0\0\0\0"
+
+_OTHER = b"\x02\x00\x04bomb\x00\x3f\xf0\0\0\0\0\0\0"
+
+#: What is sent before connect, and what the line about it says.
 BOMBS = {
-    "deep": b"\x02\x00\x07connect\x00\x3f\xf0\0\0\0\0\0\0" + b"\x03\x00\x01a" * 10_000,
-    "wide": b"\x02\x00\x07connect\x00\x3f\xf0\0\0\0\0\0\0" + b"\x0a\xff\xff\xff\xff" + b"\x05" * 60_000,
-    # Sound, however odd: nothing to be cut off for.
-    "references": b"\x02\x00\x07connect\x00\x3f\xf0\0\0\0\0\0\0\x0a\0\0\0\x40" + b"\x07\0\0" * 64,
-    "long string": b"\x0c\xff\xff\xff\xff" + b"a" * 60_000,
+    "deep": (_CALL + b"\x03\x00\x01a" * 10_000, "(limit: amf_depth)"),
+    "wide": (_CALL + b"\x0a\xff\xff\xff\xff" + b"\x05" * 60_000, "The AMF data is cut short"),
+    "long string": (b"\x0c\xff\xff\xff\xff" + b"a" * 60_000, "The AMF data is cut short"),
+    "large": (_CALL + b"\x05" * 70_000, "(limit: message_size"),
+}
+
+#: What is sent behind it.
+LARGE_BOMBS = {
+    "many": (_OTHER + b"\x05" * 100_001, "(limit: amf_values)"),
+    "references": (
+        _OTHER
+        + b"\x0a\0\0\0\x02\x05\x05"
+        + b"".join(b"\x0a\0\0\0\x02" + (b"\x07" + number.to_bytes(2)) * 2 for number in range(40)),
+        "(limit: amf_values)",
+    ),
+    "deep in AMF3": (_OTHER + b"\x11" + b"\x09\x03\x01" * 10_000, "(limit: amf_depth)"),
 }
 
 
-@pytest.mark.parametrize("kind", BOMBS)
-def test_amf_bombs(server: AttackedServer, kind: str) -> None:
-    before = server.memory()
-    whole = conversation("unused", play=True)
-    stranger = server.connect()
-    bomb = encode_standalone(RawMessage(MessageType.COMMAND_AMF0, 0, 0, BOMBS[kind]), 3, 128)
-    stranger.sendall(whole[:3073])
-    stranger.sendall(bomb)
-    assert kind == "references" or is_cut_off(stranger), f"{kind}: still connected"
-    stranger.close()
-    server.assert_unharmed()
-    assert server.memory() - before < 20 * MEBIBYTE
+@pytest.mark.parametrize("kind", [*BOMBS, *LARGE_BOMBS])
+def test_amf_bombs(server: AttackedServer, memory: int, kind: str) -> None:
+    since = len(server.lines())
+    payload, reason = {**BOMBS, **LARGE_BOMBS}[kind]
+    late = kind in LARGE_BOMBS
+    bomb = message(MessageType.COMMAND_AMF0, payload, chunk_size=LARGEST_OUTGOING_CHUNK_SIZE if late else 128)
+    with connected(server) if late else server.connect() as stranger:
+        stranger.sendall(b"" if late else greeting()[:HANDSHAKE])
+        assert send_until_cut_off(stranger, bomb, 1, False), kind
+    server.assert_unharmed(since)
+    assert [reason in line["reason"] for line in server.closings(since)].count(True) == 1
+    assert server.memory() - memory < MOST_GROWTH
 
 
 def test_lies_about_acknowledgements(server: AttackedServer) -> None:
-    stranger = shaken(server)
-    for number in (0, 1, 0x7FFFFFFF, 0xFFFFFFFF, 3, 0x80000000):
-        stranger.sendall(control(MessageType.ACKNOWLEDGEMENT, number.to_bytes(4)))
-        stranger.sendall(control(MessageType.WINDOW_ACKNOWLEDGEMENT_SIZE, number.to_bytes(4)))
-    stranger.sendall(command("createStream", 2.0, None))
-    heard = b""
-    while b"_result" not in heard.rpartition(b"NetConnection.Connect.Success")[2]:
-        data = stranger.recv(65536)
-        assert data, "the server closed the connection"
-        heard += data
-    stranger.close()
-    server.assert_unharmed()
+    """Whatever a client claims to have received: it is answered as before."""
+    since = len(server.lines())
+    with connected(server) as stranger:
+        for number in (0, 1, 0x7FFFFFFF, 0xFFFFFFFF, 3, 0x80000000):
+            stranger.sendall(control(MessageType.ACKNOWLEDGEMENT, number.to_bytes(4)))
+            stranger.sendall(control(MessageType.WINDOW_ACKNOWLEDGEMENT_SIZE, number.to_bytes(4)))
+        stranger.sendall(command("createStream", 2.0, None))
+        heard = b""
+        while b"_result" not in heard:
+            data = stranger.recv(65536)
+            assert data, "the server closed the connection"
+            heard += data
+    server.assert_unharmed(since)
 
 
 def test_garbage_behind_a_publish(server: AttackedServer) -> None:
+    """It ends that publish, and says why in a line."""
+    since = len(server.lines())
     chance = random.Random(SEED)
-    for _ in range(20):
-        send_and_go(server, conversation("garbage") + chance.randbytes(20_000))
-    server.assert_unharmed()
-
-
-def test_slow_handshakes_and_idle_connections(server: AttackedServer) -> None:
-    """Five hundred who say nothing, or a byte at a time, do not keep anybody out, and are sent away."""
-    files = server.files()
-    before = server.memory()
-    strangers = [server.connect() for _ in range(500)]
-    for stranger in strangers[::2]:
-        stranger.sendall(b"\x03")
-    server.assert_works()
-    assert server.memory() - before < 20 * MEBIBYTE
-    assert is_cut_off(strangers[0])
-    wait_for(lambda: server.files() <= files, "the end of all who said nothing")
+    strangers = [publishing(server, f"garbage-{number}?key={KEY}") for number in range(20)]
     for stranger in strangers:
+        with suppress(ConnectionError):
+            stranger.sendall(chance.randbytes(100_000))
+    for stranger in strangers:
+        # Some of it looks like the beginning of a long message; then it is waited for as long as for anybody.
+        assert is_cut_off(stranger)
         stranger.close()
+    server.assert_unharmed(since)
+    stopped = [line for line in server.lines()[since:] if line.get("event") == "publish_stopped"]
+    guilty = {line["connection"] for line in stopped if line["stream"].startswith("live/garbage-")}
+    assert len(guilty) == 20
+    reasons = [line["reason"] for line in server.closings(since) if line["connection"] in guilty]
+    assert len(reasons) == 20
+    assert not [reason for reason in reasons if reason.startswith("the peer")], "each is told what was wrong"
+
+
+def test_slow_and_idle_connections(server: AttackedServer, memory: int) -> None:
+    """Five hundred who do nothing, and some who do it slowly, keep nobody out, and are sent away."""
+    since, files = len(server.lines()), server.files()
+    silent = [server.connect() for _ in range(50)]
+    shaken = [server.connect() for _ in range(50)]
+    for stranger in shaken:
+        stranger.sendall(greeting()[:HANDSHAKE])
+    idle = [connected(server) for _ in range(500)]
+    slow, slower = idle[:30], [server.connect() for _ in range(30)]
+    server.assert_works()
+    endless = announced(4, 0xFFFFFF)
+    for number in range(len(endless)):
+        # A byte at a time, of a handshake, and of a message that never ends.
+        for stranger, whole in [*((one, greeting()) for one in slower), *((one, endless) for one in slow)]:
+            with suppress(ConnectionError):
+                stranger.sendall(whole[number : number + 1])
+        if server.files() <= files:
+            break
+        time.sleep(0.1)
+    server.wait_until_alone(files)
+    server.assert_unharmed(since)
+    for stranger in (*silent, *shaken, *idle, *slower):
+        stranger.close()
+    expected = {"handshake_timeout": 80, "connect_timeout": 50, "idle_timeout": 500}
+    assert server.offences(since) == expected
+    assert server.memory() - memory < MOST_GROWTH
+
+
+def test_afterwards(server: AttackedServer, memory: int) -> None:
+    """Everybody has gone, nothing was kept, the figures agree with the log, and no key is anywhere."""
     server.assert_unharmed()
-    named = [line for line in server.lines() if line.get("limit") == "handshake_timeout"]
-    assert len(named) >= 500
-
-
-def test_noise_at_a_port_with_tls(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
-    """What is no TLS, or breaks it in the middle, is nobody's problem but its sender's."""
-    key, cert = certificate
-    chance = random.Random(SEED)
-    endpoint = f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={cert}"
-    server = AttackedServer(tmp_path, "--listen", endpoint)
-    try:
-        wait_for(lambda: len(listening_ports(server)) == 2, "two ports")
-        (port,) = listening_ports(server) - {server.port}
-        for number in range(60):
-            with socket.create_connection(("127.0.0.1", port), 10) as stranger:
-                hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
-                noise = chance.randbytes(chance.choice((1, 50, 5000)))
-                with suppress(OSError):
-                    stranger.sendall(noise if number % 2 else hello + noise)
-        server.assert_unharmed()
-    finally:
-        server.stop()
-
-
-def listening_ports(server: AttackedServer) -> set[int]:
-    found = re.findall(r"Listening on 127\.0\.0\.1:(\d+)", server.server.text())
-    return {int(number) for number in found}
+    wait_for(lambda: server.figure("rtmprelay_connections") == 0, "the end of all connections")
+    grown = server.memory() - memory
+    assert grown < MOST_GROWTH, f"all of it left {grown / MEBIBYTE:.1f} MiB behind"
+    opened = [line for line in server.lines() if line.get("event") == "connection_opened"]
+    assert len(opened) == len(server.closings()), "one end for each beginning"
+    for limit, count in server.offences().items():
+        assert server.figure(f'rtmprelay_limits_exceeded_total{{limit="{limit}"}}') == count
+    server.assert_keeps_secrets()

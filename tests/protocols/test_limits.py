@@ -181,7 +181,7 @@ class LimitTests(SynchronousTestCase):
         handshake.feed(connection.transport.take())
         connection.protocol.dataReceived(handshake.bytes_to_send())
         connection.protocol.dataReceived(b"\x03\x00\x00\x00\x01\x00\x01\x14\x00\x00\x00\x00")
-        self.assert_closed(connection, "message_size", "65537")
+        self.assert_closed(connection, "message_size_before_connect", "65537")
 
     def test_a_play_that_is_taken_back_in_the_same_read_is_not_begun(self) -> None:
         """Only the last of many wishes is carried out, so that a loop of them costs little."""

@@ -1,4 +1,4 @@
-"""What docs/access.rst and docs/hooks.rst show works."""
+"""What docs/access.rst, docs/hooks.rst and docs/SECURITY.md show works, and nothing is missing."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from rtmprelay.access.request import Action
 from rtmprelay.authorizers.keys_rules import parse_keys
+from rtmprelay.limit_options import limits_help
 from tests.service.command import TWISTD, run
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -48,6 +49,16 @@ def test_every_option_of_a_plugin_is_documented(tmp_path: Path) -> None:
         for option in options.split("&"):
             name = option.partition("=")[0]
             assert re.search(rf"^{name} |#{name}=", pages, re.MULTILINE), name
+
+
+def test_what_each_limit_defends_is_told() -> None:
+    """No limit without a reason, and none that does not exist."""
+    section = (
+        (DOCS / "SECURITY.md").read_text().partition("## What each limit defends")[2].partition("## ")[0]
+    )
+    rows = [line for line in section.splitlines() if line.startswith("|")]
+    told = set(re.findall(r"`([a-z_]+)`", "".join(rows)))
+    assert told == set(re.findall(r"^  (\w+)=", limits_help(), re.MULTILINE))
 
 
 def test_the_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import shutil
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from rtmprelay.flv.repair import inspect
+from rtmprelay.session.events import PlayAccepted, PublishAccepted, StatusReceived
 from rtmprelay.tap import Options
+from tests.helpers import group, start_frames
 from tests.service.command import TWISTD, BlockingClient, Server, run, wait_for
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -107,3 +112,61 @@ def test_a_port_that_systemd_did_not_open_is_told_in_words(tmp_path: Path) -> No
     told = run([*TWISTD, "-n", "rtmprelay", "--listen", "systemd:domain=INET:index=0"], tmp_path)
     assert told.returncode == 1
     assert "systemd has opened no socket with this index or name" in told.stderr
+
+
+#: Seconds within which everything is over when it is told to stop.
+STOPPED_WITHIN = 5.0
+
+
+def begin(port: int, play: bool = False) -> BlockingClient:
+    """Somebody who publishes the film, or watches it."""
+    client = BlockingClient(port)
+    (client.session.play if play else client.session.publish)("film")
+    client.wait(PlayAccepted if play else PublishAccepted)
+    return client
+
+
+def test_it_stops_in_time_with_everything_live(tmp_path: Path) -> None:
+    """A publisher, one who watches, one who does not read, a destination, one that never answers, a recording, hooks."""
+    (tmp_path / "platform").mkdir()
+    platform = Server(tmp_path / "platform")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server = Server(
+            tmp_path,
+            *("--relay-to", f"rtmp://127.0.0.1:{platform.port()}/app/there"),
+            *("--relay-to", f"rtmp://127.0.0.1:{silent.getsockname()[1]}/app/never"),
+            *("--record-all", "--record-dir", "recordings", "--hook", "jsonl:events.jsonl"),
+            *("--hook", f"exec:publish_stopped={shutil.which('true')}"),
+        )
+        try:
+            port = server.port()
+            encoder = begin(port)
+            encoder.send(*start_frames(), *group(0))
+            viewer, stuck = begin(port, play=True), begin(port, play=True)
+            wait_for(lambda: "publish of app/there" in platform.text(), "the destination")
+            for number in range(1, 40):
+                # More than sockets take for one who does not read.
+                encoder.send(*group(number * 200, size=100_000))
+                viewer.events += viewer.session.receive_data(viewer.socket.recv(10_000_000), 0.0)
+            began = time.monotonic()
+            assert server.stop()
+            assert time.monotonic() - began < STOPPED_WITHIN
+        finally:
+            server.stop()
+            platform.stop()
+    while data := viewer.socket.recv(10_000_000):
+        viewer.events += viewer.session.receive_data(data, 0.0)
+    codes = [event.code for event in viewer.events if isinstance(event, StatusReceived)]
+    assert codes[-1] == "NetStream.Play.UnpublishNotify", "players are told"
+    assert "publish of app/there by c000001 stopped" in platform.text()
+    assert "the publisher ended it" in platform.text(), "destinations are ended properly"
+    (recording,) = (tmp_path / "recordings").iterdir()
+    found = inspect(recording)
+    assert found.is_fine, "recordings are completed"
+    assert found.tags > len(group(0))
+    lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert [line["event"] for line in lines][-1] == "server_stopped"
+    assert {"publish_stopped", "play_stopped", "recording_finished"} <= {line["event"] for line in lines}
+    assert "Traceback" not in server.text()
+    for client in (encoder, viewer, stuck):
+        client.socket.close()

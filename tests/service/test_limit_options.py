@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+import urllib.request
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -10,6 +14,9 @@ import pytest
 from rtmprelay.config import RelayConfig
 from rtmprelay.errors import ConfigError
 from rtmprelay.limit_options import limits_help, with_limits
+from rtmprelay.session.events import PlayAccepted, PublishAccepted, StatusReceived
+from tests.helpers import group, start_frames
+from tests.service.command import BlockingClient, Server, wait_for
 
 
 @pytest.mark.parametrize(
@@ -74,3 +81,85 @@ def test_the_help_shows_what_can_be_written() -> None:
     assert "max_players=none" in lines
     assert "idle_timeout=60" in lines
     assert with_limits(RelayConfig(), lines) == RelayConfig()
+
+
+# -- what an operator sees of them -------------------------------------------------------------------------------
+
+
+class Watched:
+    """A server with limits, and its figures."""
+
+    def __init__(self, folder: Path, *limits: str) -> None:
+        options = [part for limit in limits for part in ("--limit", limit)]
+        self.server = Server(folder, "--http-status", "127.0.0.1:0", "--log-format", "json", *options)
+        self.port = self.server.port()
+        wait_for(lambda: len(self._ports()) == 2, "HTTP")
+        (self._http,) = set(self._ports()) - {self.port}
+
+    def _ports(self) -> list[int]:
+        return [int(port) for port in re.findall(r"Listening on 127\.0\.0\.1:(\d+)", self.server.text())]
+
+    def exceeded(self) -> dict[str, float]:
+        """How often each limit was reached, as /metrics says."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._http}/metrics", timeout=20) as answer:
+            text = answer.read().decode()
+        found = re.findall(r'rtmprelay_limits_exceeded_total\{limit="(\w+)"\} (\S+)', text)
+        return {name: float(count) for name, count in found}
+
+    def lines(self, event: str) -> list[dict[str, Any]]:
+        """What the log says of events of a kind."""
+        lines = [json.loads(line) for line in self.server.text().splitlines()]
+        return [line for line in lines if line.get("event") == event]
+
+
+@pytest.mark.parametrize(
+    "limit", ["max_connections=1", "max_connections_per_address=1", "connection_rate_per_address=0"]
+)
+def test_connections_that_are_not_wanted_are_counted_by_the_limit(limit: str, tmp_path: Path) -> None:
+    watched = Watched(tmp_path, limit)
+    name, _, most = limit.partition("=")
+    try:
+        first = BlockingClient(watched.port) if most == "1" else None
+        with pytest.raises((AssertionError, ConnectionError)):
+            BlockingClient(watched.port)
+        wait_for(lambda: watched.exceeded().get(name) == 1, "the count")
+        (line,) = watched.lines("connection_refused")
+        assert f"(limit: {name})" in line["reason"]
+        if first is not None:
+            first.socket.close()
+    finally:
+        watched.server.stop()
+
+
+def test_players_that_are_not_wanted_are_counted_by_the_limit(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, "max_players=1")
+    try:
+        encoder, first, second = (BlockingClient(watched.port) for _ in range(3))
+        encoder.session.publish("film")
+        encoder.wait(PublishAccepted)
+        encoder.send(*start_frames(), *group(0))
+        first.session.play("film")
+        first.wait(PlayAccepted)
+        second.session.play("film")
+        second.wait(StatusReceived)
+        wait_for(lambda: watched.exceeded().get("max_players") == 1, "the count")
+        (line,) = watched.lines("play_refused")
+        assert "(limit: max_players)" in line["reason"]
+        for client in (encoder, first, second):
+            client.socket.close()
+    finally:
+        watched.server.stop()
+
+
+def test_a_publisher_that_sends_too_much_is_counted_by_the_limit(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, "max_publisher_kbps=80")
+    try:
+        encoder = BlockingClient(watched.port)
+        encoder.session.publish("film")
+        encoder.wait(PublishAccepted)
+        frames = [frame for number in range(100) for frame in group(number * 200, size=10_000)]
+        with pytest.raises(ConnectionError):
+            encoder.send(*frames)
+        wait_for(lambda: watched.exceeded().get("max_publisher_kbps") == 1, "the count")
+    finally:
+        watched.server.stop()

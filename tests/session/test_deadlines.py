@@ -103,7 +103,7 @@ def test_each_time_can_be_set(field: str, limits: ConnectionLimits) -> None:
     ("limit", "limits", "data"),
     [
         (
-            "message_size",
+            "message_size_before_connect",
             ConnectionLimits(message_size_before_connect=100),
             b"\x03\x00\x00\x00\x00\x00\x65\x14\x00\x00\x00\x00",
         ),
@@ -114,7 +114,7 @@ def test_each_time_can_be_set(field: str, limits: ConnectionLimits) -> None:
             b"\x03\x00\x00\x00\x00\x10\x00\x14\x00\x00\x00\x00" + bytes(128),
         ),
     ],
-    ids=["message_size", "chunk_streams", "assembly_size"],
+    ids=["message_size_before_connect", "chunk_streams", "assembly_size"],
 )
 def test_limits_of_the_chunk_stream_are_named(limit: str, limits: ConnectionLimits, data: bytes) -> None:
     client = HandMadeClient(limits=limits)

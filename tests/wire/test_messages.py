@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from rtmprelay import amf0
 from rtmprelay.amf0 import AmfValue
 from rtmprelay.errors import LimitExceededError, RemoteProtocolError
-from rtmprelay.wire import messages
 from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.messages import (
     Abort,
@@ -231,11 +230,10 @@ def test_an_aggregate_in_an_aggregate_is_left_as_it_is() -> None:
     assert split_aggregate(aggregate(7, part(22, 0, inner))) == [RawMessage(22, 7, 1, inner)]
 
 
-def test_the_number_of_parts_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "MAX_AGGREGATE_PARTS", 3)
-    assert len(split_aggregate(aggregate(0, *[part(8, 0, b"")] * 3))) == 3
+def test_the_number_of_parts_is_limited() -> None:
+    assert len(split_aggregate(aggregate(0, *[part(8, 0, b"")] * 3), most=3)) == 3
     with pytest.raises(LimitExceededError) as caught:
-        split_aggregate(aggregate(0, *[part(8, 0, b"")] * 4))
+        split_aggregate(aggregate(0, *[part(8, 0, b"")] * 4), most=3)
     assert caught.value.limit == "aggregate_parts"
 
 

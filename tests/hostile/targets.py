@@ -1,0 +1,280 @@
+"""Everything that reads what strangers wrote, and what one input may cost it."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+import tracemalloc
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import attrs
+
+from rtmprelay import amf0, amf3
+from rtmprelay.access.request import Credentials
+from rtmprelay.amf0 import AmfValue
+from rtmprelay.authorizers.keys_rules import parse_keys
+from rtmprelay.destinations.config_file import parse_relay_config
+from rtmprelay.errors import BadRecordingError, ConfigError, RemoteProtocolError
+from rtmprelay.flv.container import encode_tags, file_header, read_tags
+from rtmprelay.flv.repair import inspect
+from rtmprelay.flv.script import decode_metadata
+from rtmprelay.flv.tags import describe_audio, describe_video
+from rtmprelay.secret import Secret
+from rtmprelay.session.client_session import ClientSession
+from rtmprelay.session.events import ConnectAccepted
+from rtmprelay.session.server_session import ServerSession
+from rtmprelay.wire.chunks import ChunkReader
+from rtmprelay.wire.handshake import ClientHandshake, ServerHandshake
+from rtmprelay.wire.url import RtmpUrl
+from tests.helpers import group, start_frames
+from tests.hostile.conversations import HANDSHAKE, answers, beyond_greeting, conversation, greeting
+from tests.hostile.costly import costly_amf, costly_amf3, costly_chunks, costly_json, costly_recordings
+
+#: CPU seconds for one input, and for each byte of it. The dearest of what peers can send needs 3 us for a byte, and what
+#: needs more for each byte than for the one before soon needs far more than this.
+SECONDS, SECONDS_PER_BYTE = 0.25, 20e-6
+#: The operator's own file may take longer: all that is wrong with it is told, in a sentence for each.
+SECONDS_PER_BYTE_OF_OPERATOR = 100e-6
+#: Bytes of memory for one input, and for each byte of it: AMF values are objects, which cost some hundred bytes each.
+MEMORY, MEMORY_PER_BYTE = 1_000_000, 300
+
+#: How often something that took too long is tried again: a machine may have been busy with something else once.
+_ATTEMPTS = 3
+
+
+class TooCostlyError(Exception):
+    """One input needed more than the bound allows."""
+
+
+@attrs.frozen
+class Target:
+    """Something that reads bytes of strangers.
+
+    Attributes:
+        read: Reads an input; the folder is for those that need a file.
+        samples: What is sound, for a mutator to begin with.
+        costly: Long inputs that are as expensive as one can make them.
+        errors: What it may raise.
+        seconds_per_byte: How long it may take.
+    """
+
+    read: Callable[[bytes, Path], object]
+    samples: Callable[[], list[bytes]]
+    costly: Callable[[], list[bytes]] = list
+    errors: tuple[type[Exception], ...] = (RemoteProtocolError,)
+    seconds_per_byte: float = SECONDS_PER_BYTE
+
+    def attempt(self, data: bytes, folder: Path, patience: float = 1.0) -> None:
+        """Read one input. What comes out of here is a bug, or a `TooCostlyError`.
+
+        Args:
+            patience: How many times slower than usual everything is.
+        """
+        allowed = patience * (SECONDS + self.seconds_per_byte * len(data))
+        took = 0.0
+        for _ in range(_ATTEMPTS):
+            began = time.process_time()
+            with suppress(*self.errors):
+                self.read(data, folder)
+            took = time.process_time() - began
+            if took < allowed:
+                return
+        raise TooCostlyError(f"{len(data)} bytes took {took:.2f} s, and {allowed:.2f} s is the most")
+
+    def weigh(self, data: bytes, folder: Path) -> None:
+        """Read one input, and see how much memory that takes. The bound on time does not hold for this."""
+        with suppress(*self.errors):
+            # What is made once and kept is nobody's fault.
+            self.read(b"", folder)
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            with suppress(*self.errors):
+                self.read(data, folder)
+            used = tracemalloc.get_traced_memory()[1] - before
+        finally:
+            tracemalloc.stop()
+        allowed = MEMORY + MEMORY_PER_BYTE * len(data)
+        if used >= allowed:
+            raise TooCostlyError(f"{len(data)} bytes took {used} bytes of memory, and {allowed} are the most")
+
+
+# -- how each one reads --------------------------------------------------------------------------------------
+
+
+def _read_chunks(data: bytes, folder: Path) -> None:
+    reader = ChunkReader()
+    for start in range(0, len(data), 1000):
+        reader.feed(data[start : start + 1000])
+
+
+def _serve(data: bytes, folder: Path) -> None:
+    session = ServerSession(0.0)
+    for start in range(0, len(data), 1400):
+        for event in session.receive_data(data[start : start + 1400], 0.0):
+            request = getattr(event, "request_id", None)
+            if request is not None:
+                session.accept(request)
+        session.bytes_to_send()
+
+
+def _serve_connected(data: bytes, folder: Path) -> None:
+    """Without the handshake and the connect, which a mutator only gets in the way of."""
+    _serve(greeting() + data, folder)
+
+
+def _be_served(data: bytes, folder: Path) -> None:
+    session = ClientSession("live", "rtmp://127.0.0.1/live", use_digest=False)
+    asked = False
+    for start in range(0, len(data), 1400):
+        for event in session.receive_data(data[start : start + 1400], 0.0):
+            if isinstance(event, ConnectAccepted) and not asked:
+                asked = True
+                session.publish("name")
+        session.bytes_to_send()
+
+
+def _shake(handshake: ServerHandshake | ClientHandshake, data: bytes) -> None:
+    for start in range(0, len(data), 500):
+        if not handshake.done:
+            handshake.feed(data[start : start + 500])
+            handshake.bytes_to_send()
+
+
+def _inspect(data: bytes, folder: Path) -> None:
+    path = folder / "live_x_20260101_000000.flv"
+    path.write_bytes(data)
+    inspect(path)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _read_query(data: bytes, folder: Path) -> None:
+    found = Credentials(Secret(_text(data)))
+    found.parameter("key", "token")
+
+
+# -- what is sound -------------------------------------------------------------------------------------------
+
+
+#: A list of an object, which it refers to again, a text and numbers.
+_AMF3 = (
+    b"\x09\x0b\x01"
+    + b"\x0a\x0b\x01\x03b\x06\x07key\x01"
+    + b"\x0a\x02\x06\x02\x04\x81\x01"
+    + b"\x05"
+    + bytes(8)
+)
+
+
+def _amf_samples() -> list[bytes]:
+    nested: AmfValue = {"a": [1.0, "text", None, True, {"b": {"c": [{}, []]}}], "long": "x" * 300}
+    return [
+        amf0.encode("connect", 1.0, nested),
+        b"\x11\x0a\x0b\x01\x03a\x06\x07key\x01" + b"\x11" + _AMF3,
+    ]
+
+
+def _recordings() -> list[bytes]:
+    return [file_header() + encode_tags([*start_frames(), *group(0), *group(400), *group(800)])]
+
+
+def _relay_configs() -> list[bytes]:
+    entry = {
+        "name": "a",
+        "url": "rtmps://h/app",
+        "stream_key": "${KEY}",
+        "match": "live/*",
+        "metadata": {"x": [1]},
+    }
+    return [json.dumps({"destinations": [entry, {"name": "b", "url": "rtmp://h/app/k"}]}).encode()]
+
+
+def _keys_files() -> list[bytes]:
+    content = {
+        "streams": [
+            {
+                "match": "live/*",
+                "publish": {
+                    "keys": ["k", "$scrypt$ln=14,r=8,p=1$Mi6JFoHAYcsmBrhVfD9BNQ$PAPq7XZPp4w2IPgHyAvT1g"]
+                },
+                "play": "anyone",
+            },
+            {"match": "studio/*", "publish": {"users": ["anna"]}, "play": "nobody"},
+        ],
+        "users": {"anna": "word"},
+        "ask_for_user": ["studio"],
+    }
+    return [json.dumps(content).encode()]
+
+
+def _behind_handshake(data: bytes) -> bytes:
+    return data[HANDSHAKE:]
+
+
+TARGETS = {
+    "chunks": Target(_read_chunks, lambda: [_behind_handshake(conversation("x"))], costly_chunks),
+    "amf0": Target(lambda data, _: amf0.decode_all(data), _amf_samples, costly_amf),
+    "amf3": Target(lambda data, _: amf3.decode_value(data), lambda: [_AMF3], costly_amf3),
+    "handshake": Target(
+        lambda data, _: _shake(ServerHandshake(), data),
+        lambda: [conversation("x", use_digest=digest)[:HANDSHAKE] for digest in (True, False)],
+        lambda: [bytes([3]) * 300_000],
+    ),
+    "handshake_of_client": Target(
+        lambda data, _: _shake(ClientHandshake(), data),
+        lambda: [answers()[:HANDSHAKE]],
+        lambda: [bytes([3]) * 300_000],
+    ),
+    "server": Target(
+        _serve,
+        lambda: [conversation("x"), conversation("x", play=True)],
+        lambda: [bytes([3]) * 300_000],
+    ),
+    "connected": Target(
+        _serve_connected,
+        lambda: [beyond_greeting("x"), beyond_greeting("x", play=True)],
+        costly_chunks,
+    ),
+    "client": Target(_be_served, lambda: [answers()], lambda: [answers() + one for one in costly_chunks()]),
+    "flv": Target(
+        lambda data, _: list(read_tags(io.BytesIO(data))),
+        _recordings,
+        costly_recordings,
+        (BadRecordingError,),
+    ),
+    "inspection": Target(_inspect, _recordings, costly_recordings, (BadRecordingError,)),
+    "metadata": Target(
+        lambda data, _: decode_metadata(data), lambda: [start_frames()[0].payload], costly_amf
+    ),
+    "video": Target(
+        lambda data, _: describe_video(data),
+        lambda: [frame.payload[:40] for frame in start_frames()[1:]],
+        lambda: [b"\x90avc1" + bytes(300_000)],
+    ),
+    "audio": Target(
+        lambda data, _: describe_audio(data),
+        lambda: [frame.payload[:40] for frame in start_frames()[1:]],
+        lambda: [b"\x90mp4a" + bytes(300_000)],
+    ),
+    "configuration": Target(
+        lambda data, _: parse_relay_config(_text(data), {"KEY": "k"}),
+        _relay_configs,
+        costly_json,
+        (ConfigError,),
+        SECONDS_PER_BYTE_OF_OPERATOR,
+    ),
+    "keys": Target(lambda data, _: parse_keys(_text(data)), _keys_files, costly_json, (ConfigError,)),
+    "url": Target(
+        lambda data, _: RtmpUrl.parse(_text(data)),
+        lambda: [b"rtmps://user:word@host.example:443/app/key?a=b", b"rtmp://[::1]/{app}/{name}"],
+        lambda: [b"rtmp://" + b"@" * 100_000, b"rtmp://h/" + b"{" * 100_000, b"rtmp://" + b":" * 100_000],
+        (ConfigError,),
+    ),
+    "query": Target(_read_query, lambda: [b"key=a&token=b.c.d&x=%41+"], lambda: [b"&=" * 100_000]),
+}
