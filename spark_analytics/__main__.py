@@ -6,7 +6,7 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from rtmprelay.errors import RtmpRelayError
@@ -37,14 +37,16 @@ class _Parser(argparse.ArgumentParser):
         self.exit(1, f"{self.prog}: {message} (see --help)\n")
 
 
-def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
+def make_parser(names: Iterable[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
+    """The options of these commands; to ask for one does not import what the others need."""
+    wanted = set(names)
     parser = _Parser(
         prog="python -m spark_analytics", description="Index recordings with Spark, and ask about them."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-        if name in names:
+        if name in wanted:
             importlib.import_module(f"spark_analytics.commands.{name}").add_arguments(command)
     return parser
 
@@ -53,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status: 0 if it did what it was asked, 1 if not."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        options = _parser(arguments[:1]).parse_args(arguments)
+        options = make_parser(arguments[:1]).parse_args(arguments)
         module = importlib.import_module(f"spark_analytics.commands.{options.command}")
         return int(module.run(options))
     except BrokenPipeError:

@@ -285,9 +285,12 @@ class _Context:
             if row["started_at"] is not None and row["started_at"] < end and row["ended_at"] > begin
         ]
         files.sort(key=lambda row: row["started_at"])
-        seconds = sum(
-            (min(row["ended_at"], end) - max(row["started_at"], begin)).total_seconds() for row in files
-        )
+        seconds, reached = 0.0, begin
+        for row in files:
+            # The times of segments are not so exact that none of them overlap.
+            since, until = max(row["started_at"], reached), min(row["ended_at"], end)
+            seconds += max(0.0, (until - since).total_seconds())
+            reached = max(reached, until)
         first = files[0] if files else None
         return {
             "recorded_seconds": seconds,
@@ -296,11 +299,12 @@ class _Context:
         }
 
     def _offset(self, recording: Row, at: datetime) -> int | None:
-        """Where the last keyframe before a moment is."""
-        where = (pc.field("file_id") == recording["file_id"]) & (pc.field("wall") <= _moment(at))
-        days = recording["started_at"].date(), at.date()
-        offsets = self._snapshot.arrow("keyframes", ["byte_offset"], where, days)["byte_offset"]
-        found: int | None = pc.max(offsets).as_py()
+        """Where the last keyframe before a moment is; the first one, if the recording begins later than that."""
+        of_file = pc.field("file_id") == recording["file_id"]
+        days = recording["started_at"].date(), max(at, recording["started_at"]).date()
+        rows = self._snapshot.arrow("keyframes", ["byte_offset", "wall"], of_file, days)
+        before = rows.filter(pc.field("wall") <= _moment(at))["byte_offset"]
+        found: int | None = (pc.max(before) if len(before) else pc.min(rows["byte_offset"])).as_py()
         return found
 
 

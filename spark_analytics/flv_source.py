@@ -5,7 +5,8 @@
     spark.read.format("flv").load("recordings/")
 
 One large file is read by many tasks: each finds the first tag of its part by itself, and it is always the right one (see
-`spark_analytics.scanning.sync`). What is damaged is left out.
+`spark_analytics.scanning.sync`). What is damaged, or cannot be read, is left out: `option("mode", "FAILFAST")` makes an
+error of it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 
 import attrs
 import numpy as np
@@ -58,9 +60,14 @@ _MOST_FILES = 500
 
 _UNITS = {"": 1, "k": 1024, "m": MIB, "g": 1024 * MIB}
 
+#: What becomes of damage, in the words of Spark's other formats.
+_MODES = ("PERMISSIVE", "FAILFAST")
+
 
 class FlvDataSource(DataSource):
-    """The format "flv". Options: `path`, and `partSize` (such as `64m`), how much of a file one task reads."""
+    """The format "flv". Options: `path`; `partSize` (such as `64m`), how much of a file one task reads; and `mode`,
+    `PERMISSIVE` or `FAILFAST`.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -73,7 +80,8 @@ class FlvDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """One that knows where to read."""
-        return FlvReader(_paths(self.options), _size(self.options.get("partSize")))
+        part_size = _size(self.options.get("partSize"))
+        return FlvReader(_paths(self.options), part_size, _is_strict(self.options.get("mode")))
 
 
 @attrs.define(eq=False)
@@ -86,9 +94,15 @@ class FlvPartition(InputPartition):
 class FlvReader(DataSourceReader):
     """Reads tags."""
 
-    def __init__(self, paths: Sequence[str], part_size: int) -> None:
+    def __init__(self, paths: Sequence[str], part_size: int, strict: bool = False) -> None:
+        """Begin.
+
+        Args:
+            strict: Whether damage is an error.
+        """
         self._paths = list(paths)
         self._part_size = part_size
+        self._strict = strict
 
     def partitions(self) -> Sequence[InputPartition]:
         """Look for files, and share them out."""
@@ -114,19 +128,22 @@ class FlvReader(DataSourceReader):
         assert isinstance(partition, FlvPartition)
         classifier = Classifier()
         for split in partition.splits:
-            source = open_source(split.path, split.size, split.settled)
             try:
-                yield from _read(split, source, classifier)
-            finally:
-                source.close()
+                yield from self._read(split, classifier)
+            except OSError as error:
+                # One file that the system does not give must not end a job that reads thousands.
+                if self._strict:
+                    raise CatalogueError(f"{split.path} cannot be read: {error.strerror or error}") from error
 
-
-def _read(split: Split, source: ByteSource, classifier: Classifier) -> Iterator[pa.RecordBatch]:
-    begin = start_of_part(source, split.lo, split.hi)
-    for found in RangeScanner(source, begin, split.hi):
-        tags = found.tag if isinstance(found, DamagedPart) else found
-        if tags is not None:
-            yield _rows(split.path, source, tags, classifier)
+    def _read(self, split: Split, classifier: Classifier) -> Iterator[pa.RecordBatch]:
+        with closing(open_source(split.path, split.size, split.settled)) as source:
+            begin = start_of_part(source, split.lo, split.hi)
+            for found in RangeScanner(source, begin, split.hi):
+                if isinstance(found, DamagedPart) and self._strict:
+                    raise CatalogueError(f"{split.path} is damaged at byte {found.begin}.")
+                tags = found.tag if isinstance(found, DamagedPart) else found
+                if tags is not None:
+                    yield _rows(split.path, source, tags, classifier)
 
 
 def _rows(path: str, source: ByteSource, tags: TagArrays, classifier: Classifier) -> pa.RecordBatch:
@@ -186,6 +203,13 @@ def _size(text: str | None) -> int:
     if match is None or not int(match[1]):
         raise CatalogueError(f"partSize {text}: write a number of bytes, or such as 64m.")
     return int(match[1]) * _UNITS[match[2]]
+
+
+def _is_strict(text: str | None) -> bool:
+    mode = (text or _MODES[0]).strip().upper()
+    if mode not in _MODES:
+        raise CatalogueError(f"mode {text}: write {' or '.join(_MODES)}.")
+    return mode == "FAILFAST"
 
 
 def register(spark: SparkSession) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,15 +44,20 @@ def _files_of(package: str) -> list[Path]:
     return sorted((_root_of(package) / package).rglob("*.py"))
 
 
-def ship_package(spark: SparkSession) -> None:
-    """Send the package to workers that are not on this machine; they need not have it installed."""
+@contextmanager
+def shipped_package(spark: SparkSession) -> Iterator[None]:
+    """Send the package to workers that are not on this machine; they need not have it installed.
+
+    They fetch it when they begin, which may be late: it is there until the session has ended.
+    """
     context = spark.sparkContext
-    if str(context.master).startswith("local"):
+    # Whoever submits this has sent it.
+    is_there = context.getConf().get("spark.submit.pyFiles", "")
+    if is_there or str(context.master).startswith("local"):
+        yield
         return
-    if context.getConf().get("spark.submit.pyFiles", ""):
-        # Whoever submits this has sent it.
-        return
-    folder = tempfile.mkdtemp(prefix="rtmprelay-package-")
-    path = Path(folder) / "rtmprelay_spark.zip"
-    write_package(path)
-    context.addPyFile(str(path))
+    with tempfile.TemporaryDirectory(prefix="rtmprelay-package-") as folder:
+        path = Path(folder) / "rtmprelay_spark.zip"
+        write_package(path)
+        context.addPyFile(str(path))
+        yield

@@ -50,10 +50,11 @@ class Progress:
             self._show("")
 
     def say(self, what: str, spark: SparkSession | None = None) -> None:
-        """What begins now."""
+        """What begins now, or goes on."""
+        is_new = what != self._what
         self._what = what
         self._spark = spark or self._spark
-        if not self._is_terminal and not self._is_quiet:
+        if is_new and not self._is_terminal and not self._is_quiet:
             self._out.write(f"{what} ...\n")
             self._out.flush()
 

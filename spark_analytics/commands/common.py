@@ -40,7 +40,7 @@ def open_session(options: argparse.Namespace) -> Iterator[SparkSession]:
     """A session as the options want it; it ends with the command, unless it was there before. Workers elsewhere get this
     package sent.
     """
-    from spark_analytics.packaging import ship_package
+    from spark_analytics.packaging import shipped_package
     from spark_analytics.session import build_session, is_running
 
     settings = {}
@@ -51,24 +51,31 @@ def open_session(options: argparse.Namespace) -> Iterator[SparkSession]:
         settings[key.strip()] = value
     was_running = is_running()
     spark = build_session(options.master, settings, verbose=options.verbose)
-    try:
-        ship_package(spark)
-        yield spark
-    finally:
-        if not was_running:
-            spark.stop()
+    with shipped_package(spark):
+        try:
+            yield spark
+        finally:
+            if not was_running:
+                spark.stop()
 
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
     """What Spark complains about in hundreds of lines, in one."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except Exception as error:
+        if not _is_of_spark(error):
+            raise
         raise CatalogueError(_telling_line(str(error)) or type(error).__name__) from error
+
+
+def _is_of_spark(error: Exception) -> bool:
+    """Whether Spark raised it. Nothing is imported for that: what is not there has raised nothing."""
+    names = {f"{kind.__module__}.{kind.__name__}" for kind in type(error).__mro__}
+    return not names.isdisjoint(
+        {"pyspark.errors.exceptions.base.PySparkException", "py4j.protocol.Py4JError"}
+    )
 
 
 def _telling_line(text: str) -> str:
@@ -77,6 +84,9 @@ def _telling_line(text: str) -> str:
     if any("PythonException" in line or line.startswith("Traceback") for line in lines):
         named = [line for line in lines if re.match(r"[A-Za-z_.]*(Error|Exception)\b.*: ", line)]
         return named[-1] if named else lines[0]
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
+        # The next one says which.
+        return lines[1].removeprefix(": ")
     return lines[0] if lines else ""
 
 

@@ -102,7 +102,8 @@ class _Index:
         if self._options.event_log:
             from spark_analytics.event_logs.index import index_events
 
-            events = index_events(self._spark_for_events, self._change, self._options.event_log, now)
+            with plain_errors():
+                events = index_events(self._spark_for_events, self._change, self._options.event_log, now)
             lines.append(f"{events.read} of {events.files} event logs read, {events.events} events")
             if events.unreadable:
                 lines.append(f"{events.unreadable} lines of event logs could not be understood")

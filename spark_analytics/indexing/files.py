@@ -6,6 +6,7 @@ import fnmatch
 import glob
 import os
 import posixpath
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import attrs
 
 from spark_analytics.errors import CatalogueError
-from spark_analytics.scanning.sources import is_uri
+from spark_analytics.scanning.sources import file_system_of, is_uri
 
 #: What recordings end in; a file that is named itself may be called anything.
 _SUFFIX = ".flv"
@@ -134,6 +135,10 @@ def _stat(path: str, warn: Callable[[str], None]) -> list[FoundFile]:
     except OSError:
         # Deleted since it was listed.
         return []
+    if not stat.S_ISREG(found.st_mode):
+        # To open a pipe would wait for somebody to write to it.
+        warn(f"{path} is left out: it is no file")
+        return []
     return [FoundFile(path, found.st_size, found.st_mtime_ns)]
 
 
@@ -147,7 +152,7 @@ def _look_at_uri(name: str) -> tuple[Place, list[FoundFile]]:
     wild = min((rest.find(sign) for sign in _WILD if sign in rest), default=-1)
     base = name if wild < 0 else f"{scheme}://{rest[:wild].rpartition('/')[0]}"
     try:
-        system, inner = fs.FileSystem.from_uri(base)
+        system, inner = file_system_of(base)
         info = system.get_file_info(inner)
         if info.type == fs.FileType.NotFound:
             raise CatalogueError(f"There is no file or folder {base}.")

@@ -10,7 +10,9 @@ from functools import partial
 
 import attrs
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
@@ -80,14 +82,31 @@ def _read_and_write(
 @contextmanager
 def scan(spark: SparkSession, tasks: list[list[Split]]) -> Iterator[tuple[DataFrame, dict[str, FileResult]]]:
     """Read parts of files: all rows of `SCAN_ROWS`, and what every file is as a whole by its id."""
-    numbers = spark.range(0, len(tasks), 1, len(tasks))
-    scanned = numbers.mapInArrow(partial(run_tasks, tasks), SCAN_ROWS.spark_schema())
-    scanned = scanned.persist(StorageLevel.MEMORY_AND_DISK)
+    scanned = _scanned(spark, tasks)
     try:
-        parts = scanned.where(fn.col("row") == PART).select("file_id", "part", "summary").toArrow()
+        try:
+            parts = _parts(scanned)
+        except (PySparkException, Py4JError):
+            # The system ends a process that looks at a mapped file of which a part is gone, or that the disk does not
+            # give. In blocks that is an error of this one file, and all others are read as before.
+            scanned.unpersist()
+            scanned = _scanned(
+                spark, [[attrs.evolve(split, settled=False) for split in task] for task in tasks]
+            )
+            parts = _parts(scanned)
         yield scanned, _whole_files(parts)
     finally:
         scanned.unpersist()
+
+
+def _scanned(spark: SparkSession, tasks: list[list[Split]]) -> DataFrame:
+    numbers = spark.range(0, len(tasks), 1, len(tasks))
+    scanned = numbers.mapInArrow(partial(run_tasks, tasks), SCAN_ROWS.spark_schema())
+    return scanned.persist(StorageLevel.MEMORY_AND_DISK)
+
+
+def _parts(scanned: DataFrame) -> pa.Table:
+    return scanned.where(fn.col("row") == PART).select("file_id", "part", "summary").toArrow()
 
 
 def _whole_files(parts: pa.Table) -> dict[str, FileResult]:

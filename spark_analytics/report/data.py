@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import attrs
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from rtmprelay.flv.names import split_key
 from spark_analytics.audience_questions import Scope, list_destinations
 from spark_analytics.catalogue import Snapshot
+from spark_analytics.report.curves import Curve, Period, curve_of, whole_seconds
 from spark_analytics.report.scales import day_of, following_days
 
 Row = dict[str, Any]
@@ -21,50 +22,16 @@ Key = tuple[str, str]
 
 #: What a page can hold. Everything else is counted, and the page says so.
 MOST_BARS = 62
-MOST_POINTS = 480
 MOST_BITRATES = 3
 MOST_LINES = 5
 MOST_STRIPS = 16
 MOST_SPANS = 400
 MOST_ROWS = 12
 
+#: Seconds between two points of a bitrate: the last second of a file is not counted, and must leave no hole.
+_SHORTEST_STEP = 2
+
 _BAD = ("truncated", "damaged", "not_flv", "empty", "header_only", "unreadable")
-
-
-@attrs.frozen
-class Period:
-    """From when to when, and how long one of so many steps is."""
-
-    begin: datetime
-    end: datetime
-
-    @property
-    def seconds(self) -> float:
-        """How long it is."""
-        return (self.end - self.begin).total_seconds()
-
-    def step(self, shortest: int, most: int = MOST_POINTS) -> int:
-        """Seconds between two points of a curve; a round number of the shortest ones."""
-        count = max(1, -(-int(self.seconds) // (most * shortest)))
-        return count * shortest
-
-    def times(self, step: int) -> list[datetime]:
-        """All steps in it."""
-        first = int(self.begin.timestamp()) // step * step
-        last = int(self.end.timestamp()) // step * step
-        return [datetime.fromtimestamp(second, UTC) for second in range(first, last + 1, step)]
-
-
-@attrs.frozen
-class Curve:
-    """Values over time, one for each of equal steps; None where there is nothing."""
-
-    name: str
-    period: Period
-    times: list[datetime]
-    values: list[float | None]
-    low: list[float | None] = attrs.field(factory=list)
-    high: list[float | None] = attrs.field(factory=list)
 
 
 @attrs.define
@@ -163,6 +130,7 @@ def _period(
 
 def _recordings(snapshot: Snapshot) -> list[Row]:
     columns = [
+        "file_id",
         "app",
         "stream",
         "path",
@@ -231,9 +199,10 @@ def _add_bitrates(
         app, name = split_key(key)
         shown = _shown(of_streams.get(key, []), period)
         where = (pc.field("app") == app) & (pc.field("stream") == name)
-        table = snapshot.arrow("seconds", ["wall", "video_bytes", "audio_bytes"], where, _days(shown))
+        columns = ["file_id", "second", "wall", "video_bytes", "audio_bytes"]
+        table = whole_seconds(snapshot.arrow("seconds", columns, where, _days(shown)), recordings)
         size = pc.multiply(pc.add(table["video_bytes"], table["audio_bytes"]), 0.008)
-        curve = _curve(key, shown, table["wall"], size, shown.step(1))
+        curve = curve_of(key, shown, table["wall"], size, shown.step(_SHORTEST_STEP))
         if any(value is not None for value in curve.values):
             data.bitrates.append(curve)
 
@@ -246,27 +215,6 @@ def _shown(recordings: list[Row], period: Period) -> Period:
         return period
     last = spans[-1]
     return Period(max(last["begin"], period.begin), min(last["end"], period.end))
-
-
-def _curve(name: str, period: Period, times: pa.ChunkedArray, values: pa.ChunkedArray, step: int) -> Curve:
-    """Average, lowest and highest of each step."""
-    second = pc.floor(pc.divide(pc.cast(pc.cast(times, pa.int64()), pa.float64()), 1e6 * step))
-    grouped = (
-        pa.table({"step": pc.cast(second, pa.int64()), "value": pc.cast(values, pa.float64())})
-        .group_by("step")
-        .aggregate([("value", "mean"), ("value", "min"), ("value", "max")])
-    )
-    found = {row["step"]: row for row in grouped.to_pylist()}
-    moments = period.times(step)
-    rows = [found.get(int(moment.timestamp()) // step) for moment in moments]
-    return Curve(
-        name,
-        period,
-        moments,
-        [row and row["value_mean"] for row in rows],
-        [row and row["value_min"] for row in rows],
-        [row and row["value_max"] for row in rows],
-    )
 
 
 def _add_timeline(data: ReportData, period: Period, snapshot: Snapshot, recordings: list[Row]) -> None:
@@ -356,7 +304,7 @@ def _add_viewers(data: ReportData, period: Period, snapshot: Snapshot) -> None:
 
 def _highest(name: str, period: Period, times: pa.ChunkedArray, values: pa.ChunkedArray, step: int) -> Curve:
     """The highest of each step, 0 where nobody watched."""
-    curve = _curve(name, period, times, values, step)
+    curve = curve_of(name, period, times, values, step)
     return attrs.evolve(curve, values=[value or 0.0 for value in curve.high], low=[], high=[])
 
 

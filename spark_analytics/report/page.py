@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from html import escape
 
 from spark_analytics.report import plots
-from spark_analytics.report.data import Curve, Period, ReportData, Row, key_of
+from spark_analytics.report.curves import Curve, Period
+from spark_analytics.report.data import ReportData, Row, key_of
+from spark_analytics.report.pieces import both, legend, section, table, text
 from spark_analytics.report.style import CSS
-from spark_analytics.report.svg import printable
-from spark_analytics.report.words import bytes_in_words, duration, moment, plural, quantity
-
-_WIDE, _NARROW = 960.0, 360.0
+from spark_analytics.report.words import bytes_in_words, duration, hours, moment, plural, quantity
 
 _COLOURS = ("c1", "c2", "c3", "c4", "c5", "c6")
 
@@ -36,7 +33,7 @@ def render(data: ReportData, name: str, made_at: datetime) -> str:
         name: What the catalogue is called.
     """
     if data.period is None:
-        body = _section(
+        body = section(
             "Nothing is in this catalogue yet",
             "Index recordings and event logs, and make the page again:",
             "<p><code>python -m spark_analytics index RECORDINGS --events DIR --out CATALOGUE</code></p>",
@@ -50,64 +47,29 @@ def render(data: ReportData, name: str, made_at: datetime) -> str:
         '<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>{_text(f'Streams in {name}')}</title><style>{CSS}</style></head>\n"
-        f"<body><main><header><h1>{_text(f'Streams in {name}')}</h1>"
-        f'<p class="soft">{_text(period)}</p></header>\n{body}{_footer(data, made_at)}</main></body></html>\n'
+        f"<title>{text(f'Streams in {name}')}</title><style>{CSS}</style></head>\n"
+        f"<body><main><header><h1>{text(f'Streams in {name}')}</h1>"
+        f'<p class="soft">{text(period)}</p></header>\n{body}{_footer(data, made_at)}</main></body></html>\n'
     )
-
-
-def _text(content: str) -> str:
-    return escape(printable(content))
-
-
-def _section(title: str, explanation: str, content: str) -> str:
-    return f'<section><h2>{_text(title)}</h2><p class="soft">{_text(explanation)}</p>{content}</section>\n'
-
-
-def _both(draw: Callable[[float], str]) -> str:
-    """A plot for a desk and for a phone; the style shows one of them."""
-    return f'<div class="wide">{draw(_WIDE)}</div><div class="narrow">{draw(_NARROW)}</div>'
-
-
-def _legend(entries: Sequence[tuple[str, str]]) -> str:
-    items = "".join(f'<li><i class="{colour}"></i>{_text(name)}</li>' for name, colour in entries)
-    return f'<ul class="legend">{items}</ul>'
-
-
-def _table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> str:
-    """Columns are a name and a class: n for numbers, w for long texts, t for times. An empty one is left out."""
-    used = [index for index in range(len(columns)) if any(row[index] for row in rows)]
-    columns, rows = [columns[index] for index in used], [[row[index] for index in used] for row in rows]
-    head = "".join(f'<th class="{class_}">{_text(name)}</th>' for name, class_ in columns)
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f'<td class="{class_}" data-name="{_text(name)}">{_text(cell)}</td>'
-            for cell, (name, class_) in zip(row, columns, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _tiles(data: ReportData) -> str:
     live = sum(row["live_hours"] for row in data.destinations)
     connected = sum(row["live_hours"] * (row["uptime_percent"] or 0) / 100 for row in data.destinations)
     tiles = [
-        (f"{data.recorded_seconds / 3600:,.1f} h", f"recorded in {plural(data.recordings, 'file')}"),
+        (hours(data.recorded_seconds), f"recorded in {plural(data.recordings, 'file')}"),
         (bytes_in_words(data.bytes), f"of {plural(len(data.storage), 'stream')}"),
         (f"{data.damaged_count:,}", "damaged files" if data.damaged_count != 1 else "damaged file"),
     ]
     if data.has_events:
         tiles += [
-            (f"{data.watch_seconds / 3600:,.1f} h", f"watched in {plural(data.plays, 'play')}"),
+            (hours(data.watch_seconds), f"watched in {plural(data.plays, 'play')}"),
             (f"{data.peak:,}", "viewers at the same time, at most"),
         ]
         if live:
             tiles.append((f"{100 * connected / live:.2f} %", "of live time at destinations"))
     cells = "".join(
-        f'<div class="tile"><b>{_text(value)}</b><span>{_text(what)}</span></div>' for value, what in tiles
+        f'<div class="tile"><b>{text(value)}</b><span>{text(what)}</span></div>' for value, what in tiles
     )
     return f'<div class="tiles">{cells}</div>\n'
 
@@ -118,7 +80,7 @@ def _tiles(data: ReportData) -> str:
 def _hours_a_day(data: ReportData, period: Period) -> str:
     total = data.recorded_seconds
     if not total:
-        return _section("Nothing was recorded", "There is no recording in this time.", "")
+        return section("Nothing was recorded", "There is no recording in this time.", "")
     best, most = max(data.days, key=lambda day: day[1])
     unit = "day" if data.days_per_bar == 1 else f"{data.days_per_bar} days"
     bars = [
@@ -130,22 +92,24 @@ def _hours_a_day(data: ReportData, period: Period) -> str:
         for day, seconds in data.days
     ]
     title = f"{quantity(total / 3600)} hours were recorded; {best.day} {best:%B} has most: {quantity(most / 3600)}"
+    if total < 3600:
+        title = f"{duration(total)} were recorded; {best.day} {best:%B} has most: {duration(most)}"
     label = f"Hours recorded, a bar for each {unit}"
-    return _section(
+    return section(
         title,
         f"Hours of all streams together, a bar for each {unit} (UTC).",
-        _both(lambda width: plots.bar_chart(bars, width, label)),
+        both(lambda width: plots.bar_chart(bars, width, label)),
     )
 
 
 def _bitrates(data: ReportData, period: Period) -> str:
     parts = []
     for curve, colour in zip(data.bitrates, _COLOURS, strict=False):
-        parts.append(f"<h3>{_text(_bitrate_title(curve, period))}</h3>{_bitrate_plot(curve, colour)}")
+        parts.append(f"<h3>{text(_bitrate_title(curve, period))}</h3>{_bitrate_plot(curve, colour)}")
     if not parts:
         return ""
     names = ", ".join(curve.name for curve in data.bitrates)
-    return _section(
+    return section(
         f"Bitrate over time of {names}",
         "kbit/s of audio and video. The line is the average of some seconds; the band reaches from the slowest second to"
         " the fastest. Where there is no line, nothing was recorded. Of streams that are not always on, the last broadcast"
@@ -166,7 +130,7 @@ def _bitrate_plot(curve: Curve, colour: str) -> str:
     points = list(zip(curve.times, curve.values, strict=True))
     series = plots.Series(curve.name, points, colour, curve.low, curve.high)
     label = f"Bitrate of {curve.name}"
-    return _both(
+    return both(
         lambda width: plots.line_chart([series], curve.period.begin, curve.period.end, width, label, 170.0)
     )
 
@@ -188,12 +152,12 @@ def _incidents(data: ReportData, period: Period) -> str:
         if total
         else "The recordings have no incidents"
     )
-    legend = [("recorded", "c1"), *((kind.replace("_", " "), _KINDS.get(kind, "bad")) for kind in kinds)]
+    entries = [("recorded", "c1"), *((kind.replace("_", " "), _KINDS.get(kind, "bad")) for kind in kinds)]
     label = "When each stream was recorded, and where something is wrong with it"
-    return _section(
+    return section(
         title,
         "When each stream was recorded, and where something is wrong: a gap, a freeze, damage. Times are UTC.",
-        _legend(legend) + _both(lambda width: plots.timeline(strips, period.begin, period.end, width, label)),
+        legend(entries) + both(lambda width: plots.timeline(strips, period.begin, period.end, width, label)),
     )
 
 
@@ -238,10 +202,10 @@ def _storage(data: ReportData, period: Period) -> str:
         for key, size, seconds in data.storage
     ]
     title = f"{largest[0]} takes most room: {bytes_in_words(largest[1])} of {bytes_in_words(data.bytes)}"
-    return _section(
+    return section(
         title,
         "Bytes of all recordings of each stream, and how long they are.",
-        _both(lambda width: plots.horizontal_bars(bars, float(largest[1]), width, "Storage of each stream")),
+        both(lambda width: plots.horizontal_bars(bars, float(largest[1]), width, "Storage of each stream")),
     )
 
 
@@ -249,7 +213,7 @@ def _damaged(data: ReportData, period: Period) -> str:
     if not data.recordings:
         return ""
     if not data.damaged:
-        return _section(
+        return section(
             "No file is damaged", f"All {plural(data.recordings, 'file')} could be read to the end.", ""
         )
     rows = [
@@ -273,10 +237,10 @@ def _damaged(data: ReportData, period: Period) -> str:
         ("lost", "n"),
         ("why", "w"),
     ]
-    return _section(
+    return section(
         f"{plural(data.damaged_count, 'file')} of {data.recordings:,} {'is' if data.damaged_count == 1 else 'are'} damaged",
         "What could be saved is in the catalogue. To make a file whole again: python -m rtmprelay.flv repair FILE",
-        _table(columns, rows),
+        table(columns, rows),
     )
 
 
@@ -285,30 +249,30 @@ def _damaged(data: ReportData, period: Period) -> str:
 
 def _viewers(data: ReportData, period: Period) -> str:
     if not data.has_events:
-        return _section(
+        return section(
             "Nothing is known of viewers and destinations",
             "No event log is indexed: start the server with --event-log DIR, and index with --events DIR.",
             "",
         )
     if not data.viewers or data.peak_at is None:
-        return _section("Nobody watched", "There is no play in this time.", "")
+        return section("Nobody watched", "There is no play in this time.", "")
     series = [
         plots.Series(curve.name, list(zip(curve.times, curve.values, strict=True)), colour, filled=index == 0)
         for index, (curve, colour) in enumerate(zip(data.viewers, _COLOURS, strict=False))
     ]
-    legend = _legend([(one.name, one.class_) for one in series]) if len(series) > 1 else ""
+    colours = legend([(one.name, one.class_) for one in series]) if len(series) > 1 else ""
     label = "Viewers at the same time"
-    return _section(
+    return section(
         f"At most {plural(data.peak, 'viewer')} watched at the same time: on {data.peak_at.day} {data.peak_at:%B at %H:%M}",
         f"Most viewers at the same time in each step. {plural(data.plays, 'play')}, {duration(data.watch_seconds)} watched.",
-        legend + _both(lambda width: plots.line_chart(series, period.begin, period.end, width, label)),
+        colours + both(lambda width: plots.line_chart(series, period.begin, period.end, width, label)),
     )
 
 
 def _destinations(data: ReportData, period: Period) -> str:
     if not data.destinations:
         title = "Nothing was sent to destinations"
-        return _section(title, "There is none in this time.", "") if data.has_events else ""
+        return section(title, "There is none in this time.", "") if data.has_events else ""
     worst = max(data.destinations, key=_seconds_out)
     bars = [
         plots.Bar(
@@ -328,19 +292,19 @@ def _destinations(data: ReportData, period: Period) -> str:
     title = f"{worst['destination']} was out longest: {duration(_seconds_out(worst))}, so it was up {_percent(worst)} of the live time"
     if not _seconds_out(worst):
         title = "All destinations were up all the time"
-    out = _both(
+    out = both(
         lambda width: plots.horizontal_bars(
             bars, _seconds_out(worst), width, "How long destinations were out"
         )
     )
-    when = _both(
+    when = both(
         lambda width: plots.timeline(strips, period.begin, period.end, width, "When destinations were out")
     )
-    legend = _legend([("connected", "good"), ("connecting for the first time", "warn"), ("out", "bad")])
-    return _section(
+    colours = legend([("connected", "good"), ("connecting for the first time", "warn"), ("out", "bad")])
+    return section(
         title,
         "Worst first: the bar is how long a destination did not get a stream that was live. Below is when that was.",
-        f"{out}<h3>When each destination was connected, and when it was out</h3>{legend}{when}",
+        f"{out}<h3>When each destination was connected, and when it was out</h3>{colours}{when}",
     )
 
 
@@ -392,18 +356,18 @@ def _outages(data: ReportData, period: Period) -> str:
         ("end", ""),
     ]
     longest = data.outages[0]
-    return _section(
+    return section(
         f"{plural(data.outage_count, 'outage')} of destinations, the longest {duration(longest['seconds'])} ({longest['destination']})",
         "Longest first. Messages lost are those that the destination never got; the recordings have them.",
-        _table(columns, rows),
+        table(columns, rows),
     )
 
 
 def _footer(data: ReportData, made_at: datetime) -> str:
-    left_out = "".join(f"<li>{_text(sentence)}</li>" for sentence in data.left_out)
+    left_out = "".join(f"<li>{text(sentence)}</li>" for sentence in data.left_out)
     notes = f"<p>Not on this page:</p><ul>{left_out}</ul>" if left_out else ""
     return (
-        f"<footer>{notes}<p>Made at {_text(moment(made_at))} UTC. Everything here and more is in the tables: "
+        f"<footer>{notes}<p>Made at {text(moment(made_at))} UTC. Everything here and more is in the tables: "
         '<code>python -m spark_analytics sql "SELECT ..."</code></p></footer>'
     )
 

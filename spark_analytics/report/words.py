@@ -28,6 +28,13 @@ def duration(seconds: float) -> str:
     return f"{whole} s"
 
 
+def hours(seconds: float) -> str:
+    """A length of time in one unit: hours, if it has that many."""
+    if seconds >= 3600:
+        return f"{seconds / 3600:,.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds >= 60 else duration(seconds)
+
+
 def bytes_in_words(size: float) -> str:
     """A number of bytes."""
     for unit, power in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import mmap
 import os
 from contextlib import suppress
@@ -160,6 +161,35 @@ def is_uri(path: str) -> bool:
     return "://" in path and not path.startswith("file://")
 
 
+#: What Hadoop calls the file systems that pyarrow knows by another name.
+_OTHER_NAMES = {"s3a": "s3", "s3n": "s3"}
+
+
+def file_system_of(uri: str) -> tuple[Any, str]:
+    """The file system that an URI names, and the path in it. What pyarrow does not know, fsspec may, if it is installed:
+    `webhdfs://`, `sftp://` and many others.
+
+    Raises:
+        OSError: It cannot be reached.
+        ValueError: Nobody knows it.
+    """
+    from pyarrow import fs
+
+    scheme, sign, rest = uri.partition("://")
+    try:
+        system, path = fs.FileSystem.from_uri(_OTHER_NAMES.get(scheme, scheme) + sign + rest)
+    except ValueError:
+        try:
+            fsspec = importlib.import_module("fsspec.core")
+        except ImportError:
+            raise ValueError(
+                f"pyarrow has no file system for {scheme}://, and fsspec is not installed"
+            ) from None
+        found, path = fsspec.url_to_fs(uri)
+        system = fs.PyFileSystem(fs.FSSpecHandler(found))
+    return system, path
+
+
 def open_source(path: str, size: int, settled: bool = True) -> ByteSource:
     """Open a recording.
 
@@ -172,9 +202,7 @@ def open_source(path: str, size: int, settled: bool = True) -> ByteSource:
         OSError: It cannot be read, or is shorter now.
     """
     if is_uri(path):
-        from pyarrow import fs
-
-        system, inner = fs.FileSystem.from_uri(path)
+        system, inner = file_system_of(path)
         return BlockFile(system.open_input_file(inner), size, path)
     local = path.removeprefix("file://")
     if settled and size:

@@ -28,14 +28,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session with two cores, as the commands have it."""
     pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
     from spark_analytics.session import build_session
+    from tests.spark.cluster import QUICK_JAVA
 
     scratch = tmp_path_factory.mktemp("spark")
     settings = {
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.shuffle.partitions": "2",
-        # Jobs of a second are over before a better compiler has paid for itself: half the processor time.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": QUICK_JAVA,
     }
     session = build_session("local[2]", settings)
     yield session

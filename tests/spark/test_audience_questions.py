@@ -202,6 +202,24 @@ def test_what_was_lost_in_an_outage(snapshot: Snapshot) -> None:
     assert (lasts["destination"], lasts["viewers"], lasts["path"]) == ("Twitch", 1, None)
 
 
+def test_an_outage_that_begins_before_the_recording(tmp_path: Path) -> None:
+    """The first keyframe shows where the missing part begins; segments that overlap are not counted twice."""
+    outage = {"destination": "YouTube", "app": "live", "stream": "test", "began": at(0), "seconds": 240.0}
+    tables = {
+        "outages": [outage],
+        "recordings": [recording("first", 1, 3), recording("second", 2.5, 9)],
+        "keyframes": [
+            keyframe("first", 1.1, 400),
+            keyframe("first", 2, 70_000),
+            keyframe("second", 2.5, 300),
+        ],
+    }
+    write(tmp_path / "catalogue", tables)
+    (found,) = list_outages(Catalogue(tmp_path / "catalogue").open(), Scope())
+    assert (found["path"], found["byte_offset"]) == ("/rec/first.flv", 400)
+    assert found["recorded_seconds"] == 180.0
+
+
 def test_destinations(snapshot: Snapshot) -> None:
     worst, idle = list_destinations(snapshot, Scope())
     assert (worst["destination"], idle["destination"]) == ("YouTube", "idle")

@@ -7,10 +7,12 @@ import io
 import json
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -22,7 +24,7 @@ from tests.spark.media import age, ffmpeg, frames_of, record
 pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
 
 from spark_analytics.__main__ import COMMANDS, main
-from spark_analytics.commands.common import parse_time
+from spark_analytics.commands.common import parse_time, plain_errors
 from spark_analytics.errors import CatalogueError
 from spark_analytics.output import write_rows
 from spark_analytics.packaging import write_package
@@ -247,6 +249,27 @@ def test_bad_input_is_one_line(arguments: list[str], words: str, tmp_path: Path,
     assert words in lines[0]
 
 
+def test_what_spark_complains_about_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """Also while it reads event logs."""
+    from pyspark.errors import PySparkException
+
+    def fail(*_: object) -> None:
+        raise PySparkException(
+            "An error occurred while calling o850.parquet.\n: java.io.IOException: No space\n\tat x"
+        )
+
+    (tmp_path / "events").mkdir()
+    (tmp_path / "events" / "events_20260101_120000.jsonl").write_text('{"event":"x"}\n')
+    monkeypatch.setattr("spark_analytics.commands.index._Index._spark_for_events", lambda _: None)
+    monkeypatch.setattr("spark_analytics.event_logs.job.write_new_events", fail)
+    assert main(["index", "--events", str(tmp_path / "events"), "--out", str(tmp_path / "catalogue")]) == 1
+    assert capsys.readouterr().err == "java.io.IOException: No space\n"
+    with pytest.raises(ZeroDivisionError), plain_errors():
+        raise ZeroDivisionError
+
+
 def test_help_names_every_command(capsys: Capture) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
@@ -277,12 +300,41 @@ def test_progress_on_a_terminal_and_elsewhere() -> None:
     terminal, file = Terminal(), io.StringIO()
     with Progress(terminal) as progress:
         progress.say("reading 3 recordings")
-        while "reading 3 recordings 0:00" not in terminal.getvalue():
-            pass
+        deadline = time.monotonic() + 60
+        while "reading 3 recordings 0:0" not in terminal.getvalue():
+            assert time.monotonic() < deadline
     assert terminal.getvalue().endswith("\r"), "the line is empty again"
     with Progress(file) as progress:
         progress.say("reading 3 recordings")
+        progress.say("reading 3 recordings")
     assert file.getvalue() == "reading 3 recordings ...\n"
+
+
+class Stages:
+    """As much of a session as the bar looks at: two stages, one of them with three of four tasks done."""
+
+    @property
+    def sparkContext(self) -> Stages:  # noqa: N802
+        return self
+
+    def statusTracker(self) -> Stages:  # noqa: N802
+        return self
+
+    def getActiveStageIds(self) -> list[int]:  # noqa: N802
+        return [1, 2]
+
+    def getStageInfo(self, stage: int) -> SimpleNamespace:  # noqa: N802
+        return SimpleNamespace(numTasks=4, numCompletedTasks=3 if stage == 1 else 0)
+
+
+def test_the_bar_shows_the_tasks_that_are_done() -> None:
+    terminal = Terminal()
+    with Progress(terminal) as progress:
+        progress.say("reading 3 recordings", cast("SparkSession", Stages()))
+        deadline = time.monotonic() + 60
+        while "3/8" not in terminal.getvalue():
+            assert time.monotonic() < deadline
+    assert f"\rreading 3 recordings [{'#' * 15}{'.' * 25}] 3/8 0:0" in terminal.getvalue()
 
 
 def test_the_package_for_workers_is_enough(tmp_path: Path) -> None:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.media import DAMAGES, ffmpeg, hostile_endless_chain, hostile_flv_inside, make_recording
+from tests.spark.media import (
+    DAMAGES,
+    ffmpeg,
+    frames_of,
+    hostile_endless_chain,
+    hostile_flv_inside,
+    make_recording,
+    record,
+)
 
 pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
 
 from spark_analytics.errors import CatalogueError
-from spark_analytics.flv_source import TAGS, FlvReader, _paths, _size, register
+from spark_analytics.flv_source import TAGS, FlvReader, _is_strict, _paths, _size, register
 from tests.spark.test_scanning import plain
 
 if TYPE_CHECKING:
@@ -80,26 +90,16 @@ def test_parts_give_the_same_tags(folder: Path, tmp_path: Path, part_size: int) 
 #: How many bytes stand before the data of a codec, by codec and kind of tag.
 _BEFORE = {"H.264 AVC": 5, "AAC": 2, "Sorenson H.263": 1, "MP3": 1}
 
+#: Of each packet: when it is decoded, when it is shown, how large it is; by the kind of media.
+Packets = dict[str, list[tuple[int, int, int]]]
 
-@pytest.mark.parametrize("kind", ["h264_b_frames", "h264_aac", "sorenson_mp3", "audio_only"])
-def test_every_packet_is_what_ffmpeg_says(tmp_path: Path, kind: str) -> None:
-    path = make_recording(tmp_path / "file.flv", kind, 4)
-    command = [
-        ffmpeg(),
-        "-v",
-        "error",
-        "-i",
-        str(path),
-        "-map",
-        "0",
-        "-c",
-        "copy",
-        "-copyts",
-        "-enc_time_base",
-        "1:1000",
-    ]
-    out = subprocess.run([*command, "-f", "framecrc", "-"], capture_output=True, text=True, check=True).stdout
-    packets: dict[str, list[tuple[int, int, int]]] = {}
+
+def packets_of_ffmpeg(path: Path) -> Packets:
+    """What ffmpeg says of every packet."""
+    command = [ffmpeg(), "-v", "error", "-i", str(path), "-map", "0", "-c", "copy", "-copyts"]
+    command += ["-enc_time_base", "1:1000", "-f", "framecrc", "-"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    packets: Packets = {}
     kinds = {
         line.split()[1].rstrip(":"): line.split()[2]
         for line in out.splitlines()
@@ -109,18 +109,69 @@ def test_every_packet_is_what_ffmpeg_says(tmp_path: Path, kind: str) -> None:
         if not line.startswith("#"):
             number, dts, pts, _, size = (part.strip() for part in line.split(",")[:5])
             packets.setdefault(kinds[number], []).append((int(dts), int(pts), int(size)))
-    rows = [row for row in read(path) if row["kind"] == "coded"]
-    for media in kinds.values():
-        found = [
-            (
-                row["timestamp"],
-                row["timestamp"] + row["composition_time"],
-                row["size"] - _BEFORE[row["codec"]],
-            )
-            for row in rows
-            if row["type"] == media
-        ]
-        assert found == packets[media]
+    return packets
+
+
+def size_of_data(row: dict[str, Any]) -> int:
+    """Bytes of a tag without what FLV puts before the data of a codec."""
+    return int(row["size"]) - _BEFORE[row["codec"]]
+
+
+def packets_of(rows: Rows) -> Packets:
+    packets: Packets = {}
+    for row in rows:
+        if row["kind"] == "coded":
+            shown = row["timestamp"] + row["composition_time"]
+            packets.setdefault(row["type"], []).append((row["timestamp"], shown, size_of_data(row)))
+    return packets
+
+
+@pytest.mark.parametrize("kind", ["h264_b_frames", "h264_aac", "sorenson_mp3", "audio_only"])
+def test_every_packet_is_what_ffmpeg_says(tmp_path: Path, kind: str) -> None:
+    path = make_recording(tmp_path / "file.flv", kind, 4)
+    assert packets_of(read(path)) == packets_of_ffmpeg(path)
+
+
+def plain_reader(path: Path) -> list[tuple[int, int, int, int]]:
+    """Every tag from the first to the last, as the specification of FLV has it, and nothing else: offset, type, size, time."""
+    data = path.read_bytes()
+    at, found = int.from_bytes(data[5:9], "big") + 4, []
+    while at < len(data):
+        size = int.from_bytes(data[at + 1 : at + 4], "big")
+        time = int.from_bytes(data[at + 7 : at + 8] + data[at + 4 : at + 7], "big")
+        found.append((at, data[at], size, time))
+        at += 11 + size + 4
+    return found
+
+
+def places_of_ffprobe(path: Path) -> list[tuple[int, int, int]]:
+    """What ffprobe says of every packet: place, time of decoding, size."""
+    command = ["ffprobe", "-v", "error", "-show_packets", "-show_entries", "packet=pos,dts_time,size"]
+    done = subprocess.run([*command, "-of", "json", str(path)], capture_output=True, text=True, check=True)
+    return [
+        (int(packet["pos"]), round(float(packet["dts_time"]) * 1000), int(packet["size"]))
+        for packet in json.loads(done.stdout)["packets"]
+    ]
+
+
+_NUMBERS = {"audio": 8, "video": 9, "script": 18}
+
+
+@pytest.mark.parametrize("kind", ["h264_b_frames", "h264_noise", "hevc_aac", "sorenson_mp3", "audio_only"])
+def test_every_tag_is_where_others_find_it(tmp_path: Path, kind: str) -> None:
+    """Those of ffmpeg and of the recorder: by a plain reader, and by ffprobe where it is installed."""
+    made = make_recording(tmp_path / "made.flv", kind, 3)
+    folder = tmp_path / "rec"
+    folder.mkdir()
+    for path in [made, *record(folder, frames_of(made), "live/film", 1.8e9, segment=1.0)]:
+        rows = read(path, part_size=20_000)
+        found = [(row["offset"], _NUMBERS[row["type"]], row["size"], row["timestamp"]) for row in rows]
+        assert found == plain_reader(path)
+        if shutil.which("ffprobe") and kind != "hevc_aac":
+            coded = [row for row in rows if row["kind"] == "coded"]
+            assert [
+                (row["offset"], row["timestamp"], size_of_data(row)) for row in coded
+            ] == places_of_ffprobe(path)
 
 
 def test_what_tags_are(folder: Path) -> None:
@@ -144,6 +195,29 @@ def test_bad_options_are_told() -> None:
     with pytest.raises(CatalogueError, match="There is no file or folder /nowhere"):
         read("/nowhere")
     assert (_size("64m"), _size("5"), _size("2 GB")) == (1 << 26, 5, 1 << 31)
+    with pytest.raises(CatalogueError, match="mode STRICT: write PERMISSIVE or FAILFAST"):
+        _is_strict("STRICT")
+    assert (_is_strict(None), _is_strict("permissive"), _is_strict("failfast")) == (False, False, True)
+
+
+def test_one_bad_file_does_not_end_the_job(folder: Path, tmp_path: Path) -> None:
+    """What cannot be read is left out, as what is damaged is; whoever wants to know of it says so."""
+    film = (folder / "film.flv").read_bytes()
+    for name, content in {"a": film, "b": film, "c": b"", "d": b"<html></html>"}.items():
+        (tmp_path / f"{name}.flv").write_bytes(content)
+    reader = FlvReader([str(tmp_path)], 1 << 27)
+    (partition,) = reader.partitions()
+    # It is gone when its turn comes.
+    (tmp_path / "a.flv").unlink()
+    rows = [row for batch in reader.read(partition) for row in batch.to_pylist()]
+    assert {row["path"] for row in rows} == {str(tmp_path / "b.flv")}
+    assert len(rows) == len(read(tmp_path / "b.flv"))
+    with pytest.raises(CatalogueError, match=r"a\.flv cannot be read: No such file"):
+        list(FlvReader([], 1, strict=True).read(partition))
+    (tmp_path / "b.flv").write_bytes(DAMAGES["garbage"](film))
+    (partition,) = FlvReader([str(tmp_path / "b.flv")], 1 << 27).partitions()
+    with pytest.raises(CatalogueError, match=r"b\.flv is damaged at byte \d+"):
+        list(FlvReader([], 1, strict=True).read(partition))
 
 
 def test_small_files_share_a_task(tmp_path: Path, folder: Path) -> None:

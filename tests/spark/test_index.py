@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,9 +22,13 @@ pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[sp
 
 from spark_analytics.catalogue import Catalogue, Snapshot
 from spark_analytics.indexing import plan, rewriting
+from spark_analytics.indexing.plan import Split
+from spark_analytics.indexing.scan_task import run_tasks
+from spark_analytics.scanning.sources import MappedFile
 from spark_analytics.schemas import TABLES
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 
@@ -298,6 +303,36 @@ def test_a_file_that_cannot_be_read_does_not_end_the_job(
     assert "unreadable: " in capsys.readouterr().out
     age(folder / "live_a_20260101_120000.flv")
     assert by_stream(index(folder, out))["live/a"]["status"] == "truncated"
+
+
+def shrink_while_it_is_mapped(
+    tasks: Sequence[Sequence[Split]], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """What a worker does, with one file that loses its end under its eyes: the system ends the process for that."""
+    for task in tasks:
+        for split in task:
+            if "live_a_" in split.path and split.settled:
+                source = MappedFile(split.path, split.size)
+                os.truncate(split.path, 50)
+                source.read(split.size - 10, 5)
+    yield from run_tasks(tasks, batches)
+
+
+def test_a_file_that_ends_its_reader_does_not_end_the_job(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one does whose disk has a bad place: all is read once more, in blocks."""
+    folder, out = tmp_path / "rec", tmp_path / "catalogue"
+    folder.mkdir()
+    for name in ("a", "b"):
+        path = folder / f"live_{name}_20260101_120000.flv"
+        path.write_bytes(frames_file(stream(2, size=400)))
+        age(path)
+    monkeypatch.setattr("spark_analytics.indexing.job.run_tasks", shrink_while_it_is_mapped)
+    found = by_stream(index(folder, out))
+    assert (found["live/a"]["status"], found["live/b"]["status"]) == ("unreadable", "ok")
+    assert "became shorter" in found["live/a"]["error"]
+    assert len(rows_of(Catalogue(out).open(), "seconds")) == 2
 
 
 def test_a_catalogue_of_another_schema_is_made_anew(

@@ -19,6 +19,7 @@ from tests.spark.test_index import rows_of, stream
 pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
 
 from spark_analytics.catalogue import Catalogue
+from tests.spark.cluster import QUICK_JAVA
 from tests.spark.world import index
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ KILLS = int(os.environ.get("SPARK_TEST_INDEX_KILLS", "1"))
 
 
 def start(folder: Path, out: Path) -> subprocess.Popen[str]:
+    quick = ["--conf", f"spark.driver.extraJavaOptions={QUICK_JAVA}"]
     return subprocess.Popen(
-        [sys.executable, "-m", "spark_analytics", "index", str(folder), "--out", str(out)],
+        [sys.executable, "-m", "spark_analytics", "index", str(folder), "--out", str(out), *quick],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

@@ -27,7 +27,7 @@ from spark_analytics.analysis.steps import usual_step  # noqa: E402
 from spark_analytics.scanning.classify import Classifier  # noqa: E402
 from spark_analytics.scanning.range_scanner import start_of_part  # noqa: E402
 from spark_analytics.scanning.sources import ByteSource  # noqa: E402
-from tests.spark.test_scanning import source_of  # noqa: E402
+from tests.spark.test_scanning import EXAMPLES, source_of  # noqa: E402
 
 
 @attrs.frozen
@@ -241,7 +241,7 @@ FRAME = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=EXAMPLES // 2, deadline=None)
 @given(st.lists(FRAME, max_size=25), st.data())
 def test_any_frames(frames: list[MediaFrame], data: st.DataObject) -> None:
     file = bytearray(frames_file(frames))

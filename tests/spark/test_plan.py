@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,6 +73,18 @@ def test_a_name_that_is_no_text_is_left_out(folder: Path) -> None:
     assert "is not UTF-8" in warnings[0]
 
 
+def test_what_is_no_file_is_left_out(folder: Path) -> None:
+    """To open a pipe would wait for ever."""
+    os.mkfifo(folder / "pipe.flv")
+    (folder / "folder.flv").mkdir()
+    (folder / "dangling.flv").symlink_to(folder / "nowhere")
+    warnings: list[str] = []
+    assert len(find_recordings([str(folder)], warnings.append).files) == 3
+    assert warnings == [f"{folder / 'pipe.flv'} is left out: it is no file"]
+    assert found(folder / "*.flv", folder / "below") == ["a.flv", "b.flv", "c.flv"]
+    assert found(folder / "pipe.flv") == []
+
+
 def test_other_file_systems(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As those of S3 or HDFS, through pyarrow."""
     monkeypatch.setattr(files_module, "is_uri", lambda _: True)
@@ -87,8 +101,58 @@ def test_other_file_systems(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     source.close()
     with pytest.raises(CatalogueError, match="There is no file or folder"):
         find_recordings([f"{base}/nowhere"])
-    with pytest.raises(CatalogueError, match="cannot be looked at"):
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    with pytest.raises(
+        CatalogueError, match=r"cannot be looked at: .*nosuch://, and fsspec is not installed"
+    ):
         find_recordings(["nosuch://scheme/x"])
+
+
+class LocalByFsspec:
+    """What of fsspec pyarrow uses, for files of this machine."""
+
+    protocol = "nosuch"
+
+    def info(self, path: str) -> dict[str, Any]:
+        if not os.path.exists(path):
+            raise FileNotFoundError(path)
+        kind = "directory" if os.path.isdir(path) else "file"
+        return {"name": path, "size": os.path.getsize(path), "type": kind, "mtime": os.path.getmtime(path)}
+
+    def isdir(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def find(self, path: str, **_: object) -> dict[str, dict[str, Any]]:
+        names = [os.path.join(parent, name) for parent, _, names in os.walk(path) for name in names]
+        return {name: self.info(name) for name in names}
+
+    def isfile(self, path: str) -> bool:
+        return os.path.isfile(path)
+
+    def open(self, path: str, mode: str) -> Any:
+        return open(path, mode)
+
+
+def test_file_systems_that_only_fsspec_knows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsspec = SimpleNamespace(url_to_fs=lambda uri: (LocalByFsspec(), uri.removeprefix("nosuch://")))
+    monkeypatch.setitem(sys.modules, "fsspec.core", fsspec)
+    assert sorted(found(f"nosuch://{folder}")) == ["a.flv", "b.flv", "c.flv"]
+    source = sources.open_source(f"nosuch://{folder}/a.flv", 5)
+    assert source.read(1, 3) == b"234"
+    source.close()
+
+
+def test_the_names_of_hadoop(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def from_uri(uri: str) -> tuple[None, str]:
+        asked.append(uri)
+        return None, "x"
+
+    monkeypatch.setattr("pyarrow.fs.FileSystem", SimpleNamespace(from_uri=from_uri))
+    for uri in ("s3a://bucket/x", "hdfs://host:8020/x"):
+        sources.file_system_of(uri)
+    assert asked == ["s3://bucket/x", "hdfs://host:8020/x"]
 
 
 # -- what must be read ---------------------------------------------------------------------------------------

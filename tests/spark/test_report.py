@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from spark_analytics.__main__ import main
 from spark_analytics.catalogue import Catalogue
 from spark_analytics.report import plots
-from spark_analytics.report.data import MOST_POINTS, MOST_ROWS, MOST_STRIPS, Period, ReportData, gather
+from spark_analytics.report.curves import MOST_POINTS, Period
+from spark_analytics.report.data import MOST_ROWS, MOST_STRIPS, ReportData, gather
 from spark_analytics.report.page import render
 from spark_analytics.report.scales import nice_ticks, time_ticks
-from spark_analytics.report.words import bytes_in_words, duration, moment, plural, quantity
+from spark_analytics.report.words import bytes_in_words, duration, hours, moment, plural, quantity
 from tests.spark.report_world import FIRST, Row, two_weeks, write
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -68,8 +69,8 @@ def test_the_page_of_two_weeks(two_weeks_root: Path) -> None:
     # Each plot twice, for a desk and for a phone.
     assert len(pictures) == 2 * (1 + 1 + 2 + 3 + 1 + 1)
     assert len(page) < 400_000
-    hours = sum(row["duration_ms"] for row in tables["recordings"]) / 3_600_000
-    assert f"{hours:.1f} hours were recorded" in titles(page)[0]
+    recorded = sum(row["duration_ms"] for row in tables["recordings"]) / 3_600_000
+    assert f"{recorded:.1f} hours were recorded" in titles(page)[0]
     everybody: Counter[datetime] = Counter()
     for row in tables["audience"]:
         everybody[row["minute"]] += row["peak"]
@@ -101,6 +102,46 @@ def test_the_hours_of_a_day_are_split_at_midnight(tmp_path: Path) -> None:
     assert_sound(page)
     assert "Nothing is known of viewers and destinations" in titles(page)
     assert "No file is damaged" in titles(page)
+
+
+def test_the_last_second_of_a_file_is_no_fall_of_the_bitrate(tmp_path: Path) -> None:
+    """Two segments that follow each other, each of which ends within a second."""
+    recordings, seconds = [], []
+    for name, begin in (("f", FIRST), ("g", FIRST + timedelta(seconds=5.2))):
+        recordings.append(
+            {
+                "file_id": name,
+                "path": f"{name}.flv",
+                "app": "live",
+                "stream": "x",
+                "started_at": begin,
+                "ended_at": begin + timedelta(seconds=5.2),
+                "duration_ms": 5200,
+                "size": 10**6,
+                "status": "ok",
+            }
+        )
+        for second in range(6):
+            size = 125_000 if second < 5 else 3000
+            wall = begin + timedelta(seconds=second)
+            seconds.append(
+                {
+                    "file_id": name,
+                    "app": "live",
+                    "stream": "x",
+                    "second": second,
+                    "wall": wall,
+                    "video_bytes": size,
+                }
+            )
+    data = data_of(tmp_path, {"recordings": recordings, "seconds": seconds})
+    (curve,) = data.bitrates
+    # Without a hole where the second begins; in the last two seconds of all there is no whole one.
+    assert {*curve.values[:-1], *curve.low[:-1], *curve.high[:-1]} == {1000.0}
+    page = render(data, "x", NOW)
+    assert "live/x: 1,000 kbit/s on average, 1,000 in the fastest second" in page
+    assert titles(page)[0] == "10 s were recorded; 2 November has most: 10 s"
+    assert "<b>10 s</b><span>recorded in 2 files" in page
 
 
 def test_a_part_of_the_time(two_weeks_root: Path) -> None:
@@ -252,6 +293,7 @@ def test_words() -> None:
         "0 B", "999 B", "1.5 kB", "2.5 MB", "3.0 GB", "500 GB", "1.0 TB",
     ]  # fmt: skip
     assert [quantity(value) for value in (0.123, 1.25, 99.94, 1234.5)] == ["0.12", "1.2", "99.9", "1,234"]
+    assert (hours(44), hours(1815), hours(5400)) == ("44 s", "30 min", "1.5 h")
     assert (plural(1, "file"), plural(2000, "file")) == ("1 file", "2,000 files")
     assert moment(FIRST) == "2026-11-02"
     assert moment(FIRST + timedelta(hours=5)) == "2026-11-02 05:00"

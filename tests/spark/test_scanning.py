@@ -30,6 +30,9 @@ Found = list[tuple[object, ...]]
 #: Random places at which a file is cut into parts. The long version is for a quiet hour.
 CUTS = int(os.environ.get("SPARK_TEST_CUTS", "400"))
 
+#: Files that are made up and damaged at random. The same.
+EXAMPLES = int(os.environ.get("SPARK_TEST_EXAMPLES", "100"))
+
 
 class MemoryFile:
     """A file in memory, as a file system of pyarrow gives it."""
@@ -184,7 +187,7 @@ def test_tags_of_unknown_types_and_streams(whole: bytes) -> None:
         check(data, cuts=100)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(FRAMES, st.data())
 def test_any_damage_anywhere(frames: list[MediaFrame], data: st.DataObject) -> None:
     file = bytearray(plain_file(frames))

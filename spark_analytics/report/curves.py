@@ -1,0 +1,90 @@
+"""Curves over time, with as many points as a plot can show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+#: Points of a curve.
+MOST_POINTS = 480
+
+
+@attrs.frozen
+class Period:
+    """From when to when, and how long one of so many steps is."""
+
+    begin: datetime
+    end: datetime
+
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        return (self.end - self.begin).total_seconds()
+
+    def step(self, shortest: int, most: int = MOST_POINTS) -> int:
+        """Seconds between two points of a curve; a round number of the shortest ones."""
+        count = max(1, -(-int(self.seconds) // (most * shortest)))
+        return count * shortest
+
+    def times(self, step: int) -> list[datetime]:
+        """All steps in it."""
+        first = int(self.begin.timestamp()) // step * step
+        last = int(self.end.timestamp()) // step * step
+        return [datetime.fromtimestamp(second, UTC) for second in range(first, last + 1, step)]
+
+
+@attrs.frozen
+class Curve:
+    """Values over time, one for each of equal steps; None where there is nothing."""
+
+    name: str
+    period: Period
+    times: list[datetime]
+    values: list[float | None]
+    low: list[float | None] = attrs.field(factory=list)
+    high: list[float | None] = attrs.field(factory=list)
+
+
+def curve_of(name: str, period: Period, times: pa.ChunkedArray, values: pa.ChunkedArray, step: int) -> Curve:
+    """Average, lowest and highest of each step."""
+    second = pc.floor(pc.divide(pc.cast(pc.cast(times, pa.int64()), pa.float64()), 1e6 * step))
+    grouped = (
+        pa.table({"step": pc.cast(second, pa.int64()), "value": pc.cast(values, pa.float64())})
+        .group_by("step")
+        .aggregate([("value", "mean"), ("value", "min"), ("value", "max")])
+    )
+    found = {row["step"]: row for row in grouped.to_pylist()}
+    moments = period.times(step)
+    rows = [found.get(int(moment.timestamp()) // step) for moment in moments]
+    return Curve(
+        name,
+        period,
+        moments,
+        [row and row["value_mean"] for row in rows],
+        [row and row["value_min"] for row in rows],
+        [row and row["value_max"] for row in rows],
+    )
+
+
+def whole_seconds(seconds: pa.Table, recordings: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Rows of `seconds` without the last one of each file: that is hardly ever a whole second, and would look as if the
+    bitrate fell.
+    """
+    files = {
+        str(row["file_id"]): row["duration_ms"] // 1000
+        for row in recordings
+        # There is nothing else of a file that is shorter than two seconds.
+        if row["duration_ms"] and row["duration_ms"] >= 2000
+    }
+    last = pa.table(
+        {
+            "file_id": pa.array(files.keys(), pa.string()),
+            "second": pa.array(files.values(), seconds.schema.field("second").type),
+        }
+    )
+    return seconds.join(last, ["file_id", "second"], join_type="left anti")
