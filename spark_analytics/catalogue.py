@@ -118,7 +118,8 @@ class Catalogue:
     """The folder of a catalogue. It must be on a file system that has links and locks: a disk, or NFS."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.root = Path(path)
+        # Java writes here too, and its current folder is the one that it was started in.
+        self.root = Path(path).absolute()
 
     def snapshot(self) -> Snapshot:
         """What is there now; an empty one if there is nothing yet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Coroutine
 from fractions import Fraction
@@ -78,9 +79,20 @@ def parse_framehash(text: str) -> Capture:
 class FFmpeg:
     """Runs ffmpeg: now for making media, or beside the reactor for streaming."""
 
-    def __init__(self, program: str, folder: Path) -> None:
+    def __init__(self, program: str, folder: Path, trusted: Path | None = None) -> None:
+        """An ffmpeg that keeps its media in a folder.
+
+        Args:
+            trusted: The certificates that it is to trust, instead of the system's.
+        """
         self.program = program
         self._folder = folder
+        # What OpenSSL looks at where a program names no file.
+        self._environment = None if trusted is None else {**os.environ, "SSL_CERT_FILE": str(trusted)}
+
+    def trusting(self, certificate: Path) -> FFmpeg:
+        """The same, for a server whose certificate only we know: recent versions check it."""
+        return FFmpeg(self.program, self._folder, certificate)
 
     def make(self, name: str, arguments: str) -> Path:
         """Make a media file, once for all tests."""
@@ -105,7 +117,10 @@ class FFmpeg:
         from twisted.internet import reactor
 
         running = getProcessOutputAndValue(
-            self.program, ["-hide_banner", "-nostdin", *arguments], env=None, reactor=IReactorProcess(reactor)
+            self.program,
+            ["-hide_banner", "-nostdin", *arguments],
+            env=self._environment,
+            reactor=IReactorProcess(reactor),
         )
         out, err, code = await running.addTimeout(DEADLINE, IReactorTime(reactor))
         assert code == 0, err.decode(errors="replace")

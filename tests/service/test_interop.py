@@ -149,9 +149,10 @@ async def test_rtmps(ffmpeg: FFmpeg, world: World, certificate: tuple[Path, Path
     source = ffmpeg.make("tls.flv", f"{PICTURE} {TONE} -t 4 {H264_AAC}")
     secure = world.start_sink(Sink(f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={chain}"))
     relay = Relay(secure.service)
-    publishing = in_background(ffmpeg.publish(source, relay.url("live/secret", "rtmps")))
+    trusting = ffmpeg.trusting(chain)
+    publishing = in_background(trusting.publish(source, relay.url("live/secret", "rtmps")))
     await relay.until_live("live/secret")
-    played = await ffmpeg.play(relay.url("live/secret", "rtmps"))
+    played = await trusting.play(relay.url("live/secret", "rtmps"))
     await publishing
     assert_same_from_a_keyframe_on(played, ffmpeg.hash_of(source))
 

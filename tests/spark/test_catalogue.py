@@ -192,3 +192,13 @@ def test_writers_take_turns(tmp_path: Path) -> None:
         for process in processes:
             process.kill()
     assert assert_whole(Catalogue(tmp_path)) == 15
+
+
+def test_a_catalogue_stays_where_it_is_when_the_folder_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java has a current folder of its own, so that a relative path would mean two places."""
+    monkeypatch.chdir(tmp_path)
+    catalogue = Catalogue("catalogue")
+    monkeypatch.chdir("/")
+    assert catalogue.root == tmp_path / "catalogue"
