@@ -58,7 +58,7 @@ def intake_rule(longest: float) -> MergeRule:
 
 def server_rule(longest: float) -> MergeRule:
     """One or two destinations notice nothing. Beside a network of tens of milliseconds a third will do."""
-    return MergeRule(longest * 0.35, idle_below=150, busy_from=600)
+    return MergeRule(longest * 0.3, idle_below=150, busy_from=600)
 
 
 class MergeWindow:

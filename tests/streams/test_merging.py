@@ -37,9 +37,9 @@ from rtmprelay.streams.merging import (
         # Two destinations, ten, fifty.
         (server_rule(0.04), 146, 0),
         (server_rule(0.04), 150, 0),
-        (server_rule(0.04), 375, 7),
-        (server_rule(0.04), 730, 14),
-        (server_rule(0.04), 3_650, 14),
+        (server_rule(0.04), 375, 6),
+        (server_rule(0.04), 730, 12),
+        (server_rule(0.04), 3_650, 12),
         (server_rule(0.0), 3_650, 0),
         # Four publishers, fifty.
         (intake_rule(0.04), 292, 0),
@@ -126,7 +126,7 @@ def test_each_pace_has_its_own_window_and_its_own_load() -> None:
     assert server is not None
     measured(server, clock, 10_000, 1.0)
     assert viewer.seconds == 0
-    assert server.seconds == pytest.approx(0.014)
+    assert server.seconds == pytest.approx(0.012)
     assert merging.intake.seconds == 0
 
 
