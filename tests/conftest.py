@@ -15,6 +15,18 @@ settings.register_profile("rtmprelay", deadline=None)
 settings.load_profile("rtmprelay")
 
 
+#: Folders whose tests do a lot with what others cover: while coverage is measured, they would take three times as long.
+UNCOVERED = {"bench", "docs", "hostile", "spark"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave some tests out of the measuring of coverage, if that is asked for at all."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and item.path.relative_to(here).parts[0] in UNCOVERED:
+            item.add_marker(pytest.mark.no_cover)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With `--dist loadgroup`, one worker has all tests of Spark: a session for each would take all memory and time.
