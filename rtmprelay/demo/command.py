@@ -106,7 +106,7 @@ def _in_reactor(settings: DemoSettings, display: Display, log: TextIO | None) ->
     from twisted.internet import reactor as the_reactor
 
     reactor: Any = the_reactor
-    # Without a log nobody reads what servers say of themselves; errors reach the verdict.
+    # What servers say of themselves would break the table; `--log` keeps it.
     observers: list[ILogObserver] = [] if log is None else [textFileLogObserver(log)]
     globalLogBeginner.beginLoggingTo(observers, redirectStandardIO=False)
     outcomes: list[Verdict | Failure] = []
