@@ -38,7 +38,7 @@ from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.events import ServerStarted, ServerStopped
 from rtmprelay.protocols.addresses import describe_address
 from rtmprelay.protocols.publish_endpoint import RtmpPublishEndpoint, TlsTrust, transport_endpoint
-from rtmprelay.protocols.server import RtmpServerFactory, ServerSettings
+from rtmprelay.protocols.server_factory import RtmpServerFactory, ServerSettings
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.steady_clock import steady
 from rtmprelay.steering import InThread, RelaySteering, at_once

@@ -15,7 +15,7 @@ from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationStatus
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_bus import EventBus
-from rtmprelay.protocols.server import RtmpServerFactory
+from rtmprelay.protocols.server_factory import RtmpServerFactory
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.recording.status import RecordingStatus, RecordingTotals
 from rtmprelay.streams.registry import StreamRegistry

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
 import os
+import signal
 import sys
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
@@ -77,4 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    # Who is told to end cleans up, as after Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if "--verbose" not in sys.argv:
+        # Libraries would show where they were interrupted.
+        logging.getLogger().addHandler(logging.NullHandler())
     sys.exit(main())

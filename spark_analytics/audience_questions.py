@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import attrs
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rtmprelay.flv.names import split_key
 from spark_analytics.catalogue import Snapshot
-
-_EARLIEST, _LATEST = date(1, 1, 1), date(9999, 12, 31)
-
-#: Plays and outages belong to the day on which they began. One that lasts longer than this is not found by its end.
-_LONGEST = timedelta(days=60)
+from spark_analytics.concurrency import SECOND, microseconds, moment, spells_of
+from spark_analytics.destination_days import ADDED, destination_days
+from spark_analytics.questions import is_stream, keyframes_of, quality
+from spark_analytics.time_window import ALWAYS, LONGEST, TimeWindow, shifted, timestamp
 
 Row = dict[str, Any]
+
+#: A stream: its application and its name.
+Key = tuple[str, str]
+
+_MINUTE = 60
 
 
 @attrs.frozen
@@ -27,38 +32,39 @@ class Scope:
     """Which rows are asked for.
 
     Attributes:
-        since, until: A time that overlaps with the row's; None for any.
+        window: A time that overlaps with the row's.
         key: A stream, as `app/name`.
     """
 
-    since: datetime | None = None
-    until: datetime | None = None
+    window: TimeWindow = ALWAYS
     key: str | None = None
 
-    def rows(self, snapshot: Snapshot, table: str, begin: str, end: str, columns: list[str]) -> list[Row]:
-        """Rows of a table that overlap with the time, `begin` and `end` being the columns that say when they were."""
-        where = None
-        if self.key is not None:
-            app, name = split_key(self.key)
-            where = (pc.field("app") == app) & (pc.field("stream") == name)
-        for condition in self._in_time(begin, end):
-            where = condition if where is None else where & condition
-        return list(snapshot.arrow(table, columns, where, self._days()).to_pylist())
+    def rows(
+        self,
+        snapshot: Snapshot,
+        table: str,
+        begin: str,
+        end: str,
+        columns: list[str],
+        day_of_end: bool = False,
+    ) -> list[Row]:
+        """Rows of a table that overlap with the time, `begin` and `end` being the columns that say when they were.
 
-    def _in_time(self, begin: str, end: str) -> Iterable[pc.Expression]:
-        if self.since is not None:
-            # What has no end lasts.
-            yield pc.field(end).is_null() | (pc.field(end) >= _moment(self.since))
-        if self.until is not None:
-            yield pc.field(begin) < _moment(self.until)
+        Args:
+            day_of_end: Whether the rows belong to the day on which they ended.
+        """
+        where = self._where(begin, end)
+        days = self.window.days(after=LONGEST) if day_of_end else self.window.days(before=LONGEST)
+        return list(snapshot.arrow(table, columns, where, days).to_pylist())
 
-    def _days(self) -> tuple[date, date]:
-        first = (self.since - _LONGEST).date() if self.since is not None else _EARLIEST
-        return first, self.until.date() if self.until is not None else _LATEST
+    def plays(self, snapshot: Snapshot, columns: list[str]) -> pa.Table:
+        """The plays that overlap with the time."""
+        days = self.window.days(before=LONGEST)
+        return snapshot.arrow("viewers", columns, self._where("started_at", "ended_at"), days)
 
-
-def _moment(time: datetime) -> pa.Scalar:
-    return pa.scalar(time, pa.timestamp("us", "UTC"))
+    def _where(self, begin: str, end: str) -> pc.Expression:
+        where = self.window.where(begin, end)
+        return where if self.key is None else where & is_stream(*split_key(self.key))
 
 
 # -- viewers -------------------------------------------------------------------------------------------------
@@ -82,86 +88,104 @@ _PLAY = [
 
 def list_plays(snapshot: Snapshot, scope: Scope) -> list[Row]:
     """Single plays, in the order in which they began."""
-    rows = scope.rows(snapshot, "viewers", "started_at", "ended_at", _PLAY)
-    return sorted(rows, key=lambda row: (row["started_at"], row["connection"]))
+    order = [("started_at", "ascending"), ("connection", "ascending")]
+    return list(scope.plays(snapshot, _PLAY).sort_by(order).to_pylist())
 
 
 def list_viewers(snapshot: Snapshot, scope: Scope) -> list[Row]:
     """A row for each stream: who watched it, and how that went."""
-    plays: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for play in list_plays(snapshot, scope):
-        plays[play["app"], play["stream"]].append(play)
-    peaks = _peaks(list_audience(snapshot, scope))
-    return [_of_stream(app, stream, plays[app, stream], peaks) for app, stream in sorted(plays)]
+    plays = scope.plays(snapshot, _PLAY)
+    return [_of_stream(key, of_one, scope.window) for key, of_one in streams_of(plays)]
 
 
-def _of_stream(app: str, stream: str, plays: list[Row], peaks: dict[tuple[str, str], Row]) -> Row:
-    how = Counter(play["ended_how"] for play in plays)
-    sent = sum(play["messages"] for play in plays)
-    dropped = sum(play["dropped"] for play in plays)
-    watched = sum(play["watch_seconds"] for play in plays)
-    peak = peaks.get((app, stream))
+def streams_of(plays: pa.Table) -> Iterator[tuple[Key, pa.Table]]:
+    """The plays of each stream, by its name."""
+    plays = plays.sort_by([("app", "ascending"), ("stream", "ascending")])
+    # Without threads, groups are in the order of the rows.
+    counts = plays.group_by(["app", "stream"], use_threads=False).aggregate([([], "count_all")])
+    first = 0
+    for row in counts.to_pylist():
+        yield (row["app"], row["stream"]), plays.slice(first, row["count_all"])
+        first += row["count_all"]
+
+
+def _of_stream(key: Key, plays: pa.Table, window: TimeWindow) -> Row:
+    how = Counter(plays["ended_how"].to_pylist())
+    # What is not known, because a server died, counts as nothing.
+    total = {name: pc.sum(plays[name]).as_py() or 0 for name in ("messages", "dropped", "bytes", "stalls")}
+    sent, dropped = total["messages"], total["dropped"]
+    spells = spells_of(plays).within(window)
+    peak, peak_at = spells.counted().peak()
+    addresses = pc.coalesce(plays["peer"], plays["connection"]).to_pylist()
     return {
-        "app": app,
-        "stream": stream,
+        "app": key[0],
+        "stream": key[1],
         "plays": len(plays),
-        "clients": len({(play["peer"] or play["connection"]).rpartition(":")[0] for play in plays}),
+        "clients": len({_without_port(address) for address in addresses}),
         "watching": how["watching"],
-        "peak": peak["viewers"] if peak else 0,
-        "peak_at": peak["minute"] if peak else None,
-        "watch_hours": watched / 3600,
-        "average_seconds": watched / len(plays),
-        "gb": sum(play["bytes"] for play in plays) / 1e9,
+        "peak": peak,
+        "peak_at": peak_at,
+        "watch_hours": spells.seconds / 3600,
+        "average_seconds": spells.seconds / len(plays),
+        "gb": total["bytes"] / 1e9,
         "dropped_percent": 100 * dropped / (sent + dropped) if sent + dropped else 0.0,
-        "stalls": sum(play["stalls"] for play in plays),
+        "stalls": total["stalls"],
         "too_slow": how["too slow"],
         "lost": how["lost"],
         "server_died": how["server died"],
     }
 
 
-def _peaks(minutes: Iterable[Row]) -> dict[tuple[str, str], Row]:
-    best: dict[tuple[str, str], Row] = {}
-    for row in minutes:
-        key = (row["app"], row["stream"])
-        if key not in best or row["viewers"] > best[key]["viewers"]:
-            best[key] = row
-    return best
+def _without_port(address: str) -> str:
+    """Where a viewer comes from; of some nothing is known but the connection."""
+    host, _, port = address.rpartition(":")
+    has_port = host and port.isdecimal() and (":" not in host or host.endswith("]"))
+    return host if has_port else address
 
 
 def list_audience(snapshot: Snapshot, scope: Scope) -> list[Row]:
     """Viewers minute by minute, those of all servers together; minutes without any are not there."""
-    columns = ["app", "stream", "minute", "peak", "average", "joins", "leaves"]
-    rows = scope.rows(snapshot, "audience", "minute", "minute", columns)
-    table = pa.Table.from_pylist(rows) if rows else None
-    if table is None:
-        return []
-    sums = [("peak", "sum"), ("average", "sum"), ("joins", "sum"), ("leaves", "sum")]
-    grouped = table.group_by(["app", "stream", "minute"]).aggregate(sums)
-    renamed = grouped.rename_columns(["app", "stream", "minute", "viewers", "average", "joins", "leaves"])
-    order = [(name, "ascending") for name in ("minute", "app", "stream")]
-    return list(renamed.sort_by(order).to_pylist())
+    plays = scope.plays(snapshot, ["app", "stream", "started_at", "ended_at", "watch_seconds"])
+    rows = [row for key, of_one in streams_of(plays) for row in _minutes(key, of_one, scope.window)]
+    return sorted(rows, key=lambda row: (row["minute"], row["app"], row["stream"]))
+
+
+def _minutes(key: Key, plays: pa.Table, window: TimeWindow) -> Iterator[Row]:
+    steps = spells_of(plays).latest(LONGEST).within(window).counted().steps(_MINUTE)
+    peaks = dict(zip(steps.numbers.tolist(), steps.peaks.tolist(), strict=True))
+    watched = dict(zip(steps.numbers.tolist(), steps.watch_seconds.tolist(), strict=True))
+    joins, leaves = (_in_minutes(plays[name], window) for name in ("started_at", "ended_at"))
+    for number in sorted({*peaks, *joins, *leaves}):
+        minute = moment(number * _MINUTE * SECOND)
+        seconds = window.seconds_of(minute, shifted(minute, timedelta(seconds=_MINUTE)))
+        yield {
+            "app": key[0],
+            "stream": key[1],
+            "minute": minute,
+            "viewers": peaks.get(number, 0),
+            # Of the first and the last minute, not all may be in the time.
+            "average": watched.get(number, 0.0) / seconds,
+            "joins": joins[number],
+            "leaves": leaves[number],
+        }
+
+
+def _in_minutes(times: pa.ChunkedArray, window: TimeWindow) -> Counter[int]:
+    """How many of some times are in each minute; those that are not in the window do not count."""
+    known = pc.cast(times.drop_null(), pa.int64()).to_numpy()
+    since = -np.inf if window.since is None else microseconds(window.since)
+    until = np.inf if window.until is None else microseconds(window.until)
+    inside = known[(known >= since) & (known < until)]
+    minutes, counts = np.unique(inside // (_MINUTE * SECOND), return_counts=True)
+    return Counter(dict(zip(minutes.tolist(), counts.tolist(), strict=True)))
 
 
 # -- destinations --------------------------------------------------------------------------------------------
 
-_ADDED = (
-    "live_seconds",
-    "connected_seconds",
-    "outages",
-    "reconnects",
-    "outage_seconds",
-    "lost_messages",
-    "messages",
-    "bytes",
-    "dropped",
-)
-
 
 def list_destinations(snapshot: Snapshot, scope: Scope, by_day: bool = False) -> list[Row]:
     """A row for each destination, or for each of its days; the worst first."""
-    days = (scope.since.date() if scope.since else _EARLIEST, scope.until.date() if scope.until else _LATEST)
-    rows = snapshot.arrow("destinations", days=days).to_pylist()
+    rows = destination_days(snapshot, scope.window)
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         groups[(row["destination"], row["day"]) if by_day else (row["destination"],)].append(row)
@@ -179,7 +203,7 @@ def _worst(percent: float | None) -> float:
 
 
 def _of_destination(rows: list[Row], by_day: bool) -> Row:
-    total = {name: sum(row[name] for row in rows) for name in _ADDED}
+    total = {name: sum(row[name] for row in rows) for name in ADDED}
     reasons: Counter[str] = Counter()
     for row in rows:
         reasons.update(dict(row["dropped_by_reason"] or ()))
@@ -236,7 +260,7 @@ def list_outages(snapshot: Snapshot, scope: Scope, destination: str | None = Non
         return []
     first = min(row["began"] for row in found)
     last = max(_end(row) for row in found)
-    around = attrs.evolve(scope, since=first, until=last + timedelta(microseconds=1))
+    around = attrs.evolve(scope, window=TimeWindow(first, shifted(last, timedelta(microseconds=1))))
     context = _Context(snapshot, around)
     rows = [{**row, **context.of(row)} for row in found]
     return sorted(rows, key=lambda row: (row["began"], row["destination"], row["app"], row["stream"]))
@@ -254,9 +278,9 @@ class _Context:
         self._snapshot = snapshot
         self._plays = _by_stream(scope.rows(snapshot, "viewers", "started_at", "ended_at", _PLAY))
         columns = ["app", "stream", "role", "began", "ended", "dropped"]
-        reports = scope.rows(snapshot, "deliveries", "began", "ended", columns)
+        reports = scope.rows(snapshot, "deliveries", "began", "ended", columns, day_of_end=True)
         self._reports = _by_stream(row for row in reports if row["role"] == "viewer")
-        columns = ["file_id", "path", "app", "stream", "started_at", "ended_at", "vanished_at"]
+        columns = ["file_id", "path", "app", "stream", "started_at", "ended_at", "vanished_at", "status"]
         self._recordings = _by_stream(scope.rows(snapshot, "recordings", "started_at", "ended_at", columns))
 
     def of(self, outage: Row) -> Row:
@@ -274,7 +298,7 @@ class _Context:
         return {
             "viewers": len(plays),
             "viewers_left": len(left),
-            "viewers_dropped": sum(row["dropped"] for row in reports),
+            "viewers_dropped": sum(row["dropped"] or 0 for row in reports),
             **self._recorded(key, begin, end),
         }
 
@@ -284,6 +308,8 @@ class _Context:
             for row in self._recordings[key]
             if row["started_at"] is not None and row["started_at"] < end and row["ended_at"] > begin
         ]
+        # Of copies, the best one is named.
+        files.sort(key=quality, reverse=True)
         files.sort(key=lambda row: row["started_at"])
         seconds, reached = 0.0, begin
         for row in files:
@@ -300,10 +326,8 @@ class _Context:
 
     def _offset(self, recording: Row, at: datetime) -> int | None:
         """Where the last keyframe before a moment is; the first one, if the recording begins later than that."""
-        of_file = pc.field("file_id") == recording["file_id"]
-        days = recording["started_at"].date(), max(at, recording["started_at"]).date()
-        rows = self._snapshot.arrow("keyframes", ["byte_offset", "wall"], of_file, days)
-        before = rows.filter(pc.field("wall") <= _moment(at))["byte_offset"]
+        rows = keyframes_of(self._snapshot, recording)
+        before = rows.filter(pc.field("wall") <= timestamp(at))["byte_offset"]
         found: int | None = (pc.max(before) if len(before) else pc.min(rows["byte_offset"])).as_py()
         return found
 

@@ -16,10 +16,12 @@ To write (only one at a time may; each table that is not written stays as it is)
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import platform
+import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +33,7 @@ from typing import IO, TYPE_CHECKING, Any
 import attrs
 
 from spark_analytics import manifest as manifests
-from spark_analytics.cleaning import clean_up
+from spark_analytics.cleaning import clean_up, discard
 from spark_analytics.errors import CatalogueBusyError, CatalogueError
 from spark_analytics.manifest import Manifest, TableState, sync_folder
 from spark_analytics.schemas import DAY, TABLES
@@ -71,8 +73,17 @@ class Snapshot:
         folders = self.folders(table, runs)
         if not folders:
             return spark.createDataFrame([], schema)
-        reader = spark.read.schema(schema).option("basePath", str(self.root / table))
-        return reader.parquet(*map(str, folders)).select(TABLES[table].column_names)
+        # With several folders Spark wants the one above them. It then takes their names for a column `run`, which would
+        # hide the one of `recordings`: that table is always written as a whole, and has one folder.
+        base = folders[0] if len(folders) == 1 else self.root / table
+        reader = spark.read.schema(schema).option("basePath", _uri(base))
+        return reader.parquet(*map(_pattern, folders)).select(TABLES[table].column_names)
+
+    def count(self, table: str, runs: Iterable[str]) -> int:
+        """How many rows some runs wrote to a table."""
+        from spark_analytics.parquet_files import count_rows
+
+        return count_rows(self.folders(table, runs))
 
     def register(self, spark: SparkSession) -> None:
         """Make every table a view, for SQL."""
@@ -85,12 +96,14 @@ class Snapshot:
         columns: Sequence[str] | None = None,
         where: pc.Expression | None = None,
         days: tuple[date, date] | None = None,
+        runs: Iterable[str] | None = None,
     ) -> pa.Table:
         """A table without Spark, or a part of it.
 
         Args:
             where: A condition on the columns.
             days: The first and the last day of interest; others are not read.
+            runs: Those that wrote what is read; None is all of them.
         """
         import pyarrow.compute as pc
         import pyarrow.dataset as ds
@@ -102,7 +115,7 @@ class Snapshot:
         if days is not None:
             in_days = (pc.field(DAY) >= days[0]) & (pc.field(DAY) <= days[1])
             where = in_days if where is None else where & in_days
-        files = files_of(self.folders(table), days)
+        files = files_of(self.folders(table, runs), days)
         parts = ds.partitioning(flavor="hive", schema=schema.empty_table().select([DAY]).schema)
         dataset = ds.dataset(
             [str(file) for file in files],
@@ -157,7 +170,11 @@ class Catalogue:
         """
         self.root.mkdir(parents=True, exist_ok=True)
         with _locked(self.root, wait):
-            yield Change(self.snapshot(), _new_run())
+            change = Change(self.snapshot(), _new_run())
+            try:
+                yield change
+            finally:
+                discard(self.root, change.run)
 
 
 class Change:
@@ -180,14 +197,23 @@ class Change:
 
         Args:
             part: A name for these rows, if a table is written in several parts; the next run can tell them apart.
+
+        Raises:
+            CatalogueError: What the workers wrote is not here.
         """
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as fn
+
         definition = TABLES[table]
         rows = rows.select(definition.column_names)
         if sort:
             # Few files for each day, however many tasks there were before.
             rows = rows.hint("rebalance", DAY).sortWithinPartitions(DAY, *definition.sorted_by)
         folder = folder_of(self.base.root, table, self.run + part)
-        rows.write.partitionBy(DAY).parquet(str(folder))
+        written = Observation()
+        rows = rows.observe(written, fn.count(fn.lit(1)).alias("rows"))
+        rows.write.partitionBy(DAY).parquet(_uri(folder))
+        _check_arrived(folder, int(written.get["rows"]))
         self.added(table, keep, part)
 
     def write_arrow(self, table: str, rows: pa.Table, keep: Iterable[str] = (), part: str = "") -> None:
@@ -210,7 +236,8 @@ class Change:
     def forget(self, tables: Iterable[str]) -> None:
         """Go on as if these tables had never been written."""
         manifest = self.base.manifest
-        kept = {name: state for name, state in manifest.tables.items() if name not in set(tables)}
+        forgotten = set(tables)
+        kept = {name: state for name, state in manifest.tables.items() if name not in forgotten}
         self.base = attrs.evolve(self.base, manifest=attrs.evolve(manifest, tables=kept))
 
     def runs(self, table: str) -> tuple[str, ...]:
@@ -228,6 +255,9 @@ class Change:
             for run in state.runs:
                 if run.startswith(self.run):
                     _sync_tree(folder_of(root, table, run))
+                    sync_folder(root / table)
+        for folder in (root, root.parent):
+            sync_folder(folder)
         tables = {**before.tables, **self._tables}
         manifest = Manifest(before.version + 1, tables, notes={**before.notes, **(notes or {})})
         manifests.publish(root, manifest)
@@ -238,6 +268,28 @@ class Change:
 def folder_of(root: Path, table: str, run: str) -> Path:
     """Where the rows are that a run wrote to a table."""
     return root / table / f"run={run}"
+
+
+def _uri(folder: Path) -> str:
+    """How Spark is told of a folder: what has no scheme may mean HDFS to it, or whatever else is set up."""
+    return f"file://{folder}"
+
+
+def _pattern(folder: Path) -> str:
+    """The same where Spark takes it for a pattern."""
+    return re.sub(r"([\\{}\[\]*?])", r"\\\1", _uri(folder))
+
+
+def _check_arrived(folder: Path, written: int) -> None:
+    """Workers that do not share this folder write to their own, and Spark finds nothing wrong with that."""
+    from spark_analytics.parquet_files import count_rows
+
+    arrived = count_rows([folder])
+    if arrived != written:
+        raise CatalogueError(
+            f"Spark wrote {written} rows, of which {arrived} are in {folder}: the catalogue must be in a folder that "
+            "all workers share with this machine, under the same path."
+        )
 
 
 def _new_run() -> str:
@@ -279,6 +331,10 @@ def _try_lock(file: IO[str]) -> bool:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        # A file system without locks: of two runs, one will find that it cannot publish.
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+            raise
     return True
 
 

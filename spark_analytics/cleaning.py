@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
 from spark_analytics import manifest as manifests
+from spark_analytics.manifest import Manifest
 from spark_analytics.schemas import TABLES
 
 #: Seconds for which a version stays readable after the next one was published: the longest question.
@@ -30,9 +32,7 @@ def clean_up(root: Path, now: float | None = None) -> list[Path]:
             path.unlink(missing_ok=True)
             deleted.append(path)
             del known[version]
-    needed = {
-        (name, run) for kept in known.values() for name, state in kept.tables.items() for run in state.runs
-    }
+    needed = _named(known.values())
     for table in TABLES:
         for folder in sorted((root / table).glob("run=*")):
             if (table, folder.name.removeprefix("run=")) not in needed and _is_old(folder, now):
@@ -43,6 +43,23 @@ def clean_up(root: Path, now: float | None = None) -> list[Path]:
             if leftover.stat().st_mtime < now - GRACE:
                 leftover.unlink()
     return deleted
+
+
+def discard(root: Path, run: str) -> None:
+    """Delete what a run wrote that came to nothing: runs that find nothing new would fill the disk in the end."""
+    needed = _named(manifests.read_version(root, version) for version in manifests.versions(root))
+    for table in TABLES:
+        # A run may have written a table in several parts.
+        for folder in (root / table).glob(f"run={run}*"):
+            if (table, folder.name.removeprefix("run=")) not in needed:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _named(versions: Iterable[Manifest]) -> set[tuple[str, str]]:
+    """The tables and runs of these versions."""
+    return {
+        (name, run) for version in versions for name, state in version.tables.items() for run in state.runs
+    }
 
 
 def _is_old(folder: Path, now: float) -> bool:

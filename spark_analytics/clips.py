@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
 
 from rtmprelay.flv.container import TAG_HEADER_SIZE, tag_size
 from rtmprelay.flv.script import is_metadata
+from rtmprelay.flv.tags import describe_audio, describe_video
 from rtmprelay.flv.writer import FlvWriter, OsFile
-from rtmprelay.media import MediaFrame, MediaKind, milliseconds_between
-from spark_analytics.analysis.rules import SESSION_HOLE
+from rtmprelay.media import TIMESTAMP_MODULUS, MediaFrame, MediaKind, milliseconds_between
+from spark_analytics.analysis.rules import BEFORE_START_MS
+from spark_analytics.clip_parts import GOES_ON_MS, Part
 from spark_analytics.errors import CatalogueError
-from spark_analytics.questions import Moment
 from spark_analytics.scanning.classify import Classifier, Codes
 from spark_analytics.scanning.range_scanner import DamagedPart, RangeScanner, first_tag
 from spark_analytics.scanning.sources import ByteSource, open_source
 from spark_analytics.scanning.tag_arrays import TagArrays
+from spark_analytics.whole_file import whole_file
 
 #: Frames are written together up to so many bytes.
 _WRITE_SIZE = 4 * 1024 * 1024
 
-#: Milliseconds between the last frame of a file and the first of the next, if its timestamps simply go on.
-_GOES_ON_MS = 2000
+#: Sound and pictures are not exactly in the order of their timestamps: how much later one may come, in milliseconds.
+_OUT_OF_ORDER_MS = 1000
 
-Row = dict[str, Any]
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 @attrs.frozen
@@ -45,56 +43,28 @@ class Clip:
     sources: tuple[str, ...]
 
 
-def cut_clip(moment: Moment, recordings: Sequence[Row], until: datetime, out: Path) -> Clip:
-    """Cut from a keyframe up to a moment, through as many recordings as follow each other closely.
+def cut_clip(parts: Sequence[Part], until: datetime, out: Path) -> Clip:
+    """Cut from where the first part begins up to a moment.
 
     Args:
-        moment: Where to begin.
-        recordings: All recordings of the stream, in order.
+        parts: What is shown one after the other.
         until: Where to end; the recordings may end before.
 
     Raises:
         CatalogueError: There is nothing to cut, or there is a file of that name.
         OSError: A recording cannot be read, or the clip cannot be written.
     """
-    taken = CatalogueError(f"{out} is there already: choose another name, or delete it.")
-    if out.exists():
-        raise taken
-    descriptor, temporary = tempfile.mkstemp(prefix=".clip-", suffix=".tmp", dir=out.parent)
-    writer = _ClipWriter(OsFile(descriptor), (until - moment.wall) // timedelta(milliseconds=1))
+    begin = parts[0].begins_at
     sources: list[str] = []
-    try:
-        for recording, offset in _parts(moment, recordings, until):
-            writer.take(
-                recording, offset, (recording["started_at"] - moment.wall) // timedelta(milliseconds=1)
-            )
-            sources.append(recording["path"])
+    with whole_file(out) as descriptor:
+        writer = _ClipWriter(OsFile(descriptor), (until - begin) // _MILLISECOND)
+        for part in parts:
+            if writer.take(part, (part.recording["started_at"] - begin) // _MILLISECOND):
+                sources.append(part.recording["path"])
         duration_ms, frames, size = writer.finish()
         if not frames:
-            raise CatalogueError(f"There is no frame to cut out of {moment.path}.")
-        os.link(temporary, out)
-    except FileExistsError:
-        raise taken from None
-    finally:
-        os.close(descriptor)
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
+            raise CatalogueError(f"There is no frame to cut out of {parts[0].recording['path']}.")
     return Clip(str(out), duration_ms, frames, size, tuple(sources))
-
-
-def _parts(moment: Moment, recordings: Sequence[Row], until: datetime) -> Iterator[tuple[Row, int | None]]:
-    """The recording of the moment, and those that follow it closely; with where to begin."""
-    current = moment.recording
-    yield current, moment.byte_offset
-    for recording in recordings:
-        if recording["started_at"] <= current["started_at"] or recording["vanished_at"] is not None:
-            continue
-        hole = recording["started_at"] - current["ended_at"]
-        if hole > timedelta(seconds=SESSION_HOLE) or recording["started_at"] >= until:
-            return
-        if recording["ended_at"] > current["ended_at"]:
-            yield recording, None
-            current = recording
 
 
 @attrs.frozen
@@ -152,9 +122,12 @@ class _TagReader:
         frame = MediaFrame(kind, int(tags.timestamps[number]), payload)
         if kind is MediaKind.DATA:
             return _Tag(frame, "metadata" if is_metadata(payload) else None)
-        if info.sequence_header:
-            return _Tag(frame, f"{kind.name} configuration")
-        return _Tag(frame, f"{kind.name} metadata" if info.startup_metadata else None)
+        if not info.sequence_header and not info.startup_metadata:
+            return _Tag(frame, None)
+        # Each track has its own; classes do not tell tracks apart.
+        tracks = (describe_video if kind is MediaKind.VIDEO else describe_audio)(payload).tracks
+        what = "configuration" if info.sequence_header else "metadata"
+        return _Tag(frame, f"{kind.name} {what} {tracks}")
 
 
 class _ClipWriter:
@@ -168,45 +141,56 @@ class _ClipWriter:
         self._waiting: list[MediaFrame] = []
         self._waiting_bytes = 0
         self._frames = 0
-        self._last_ms = 0
+        self._last_ms = -1
         # The timestamp that is 0 in the clip, and the last one that was taken, both as the recordings have them.
         self._zero: int | None = None
         self._last_timestamp = 0
 
-    def take(self, recording: Row, offset: int | None, started_ms: int) -> None:
-        """Add what a recording has, from a keyframe on or from its start.
+    def take(self, part: Part, started_ms: int) -> bool:
+        """Add what a part has; whether that is anything.
 
         Args:
             started_ms: When the recording began, on the timeline of the clip.
         """
-        source = open_source(recording["path"], recording["size"])
+        before = self._frames
+        source = open_source(part.recording["path"], part.recording["size"])
         try:
             reader = _TagReader(source)
             begin = first_tag(source)
-            if offset is not None:
-                for tag in reader.headers_before(offset).values():
+            if part.byte_offset is not None:
+                begin = part.byte_offset
+                for tag in reader.headers_before(begin).values():
                     self._take_header(tag)
-                begin = offset
-            is_first = True
-            for tag in reader.tags(begin):
-                if tag.header is not None:
-                    self._take_header(tag)
-                    continue
-                if is_first and tag.frame.kind is not MediaKind.DATA:
-                    since = milliseconds_between(recording["first_timestamp_ms"] or 0, tag.frame.timestamp_ms)
-                    self._go_on_at(tag.frame.timestamp_ms, started_ms + since)
-                    is_first = False
-                if not self._take_frame(tag.frame):
-                    break
+            self._take_tags(reader.tags(begin), part, started_ms)
         finally:
             source.close()
+        return self._frames > before
+
+    def _take_tags(self, tags: Iterator[_Tag], part: Part, started_ms: int) -> None:
+        has_begun = False
+        for tag in tags:
+            time_ms = _time_in(part, tag.frame.timestamp_ms)
+            if part.end_ms is not None and time_ms >= part.end_ms:
+                if time_ms >= part.end_ms + _OUT_OF_ORDER_MS:
+                    return
+            elif tag.header is not None:
+                self._take_header(tag)
+            elif part.begin_ms is None or time_ms >= part.begin_ms:
+                if not has_begun:
+                    if tag.frame.kind is MediaKind.DATA:
+                        continue
+                    self._go_on_at(tag.frame.timestamp_ms, started_ms + time_ms)
+                    has_begun = True
+                if not self._take_frame(tag.frame):
+                    return
 
     def _go_on_at(self, timestamp_ms: int, expected_ms: int) -> None:
         """Decide which timestamp of the next recording is 0."""
-        if self._zero is None:
-            self._zero = timestamp_ms
-        elif not 0 <= milliseconds_between(self._last_timestamp, timestamp_ms) <= _GOES_ON_MS:
-            # Another broadcast: the clock on the wall says where it belongs.
+        if (
+            self._zero is None
+            or not 0 <= milliseconds_between(self._last_timestamp, timestamp_ms) <= GOES_ON_MS
+        ):
+            # At first, or in another broadcast: the clock on the wall says where it belongs.
             self._zero = timestamp_ms - max(expected_ms, self._last_ms + 1)
 
     def _take_header(self, tag: _Tag) -> None:
@@ -224,9 +208,9 @@ class _ClipWriter:
             return True
         at = milliseconds_between(self._zero, frame.timestamp_ms)
         if at >= self._limit_ms:
-            return frame.kind is MediaKind.DATA
+            return frame.kind is MediaKind.DATA or at < self._limit_ms + _OUT_OF_ORDER_MS
         if at < 0:
-            # Sound of before the first picture.
+            # The timestamps went back.
             return True
         self._append(attrs.evolve(frame, timestamp_ms=at))
         if frame.kind is not MediaKind.DATA:
@@ -256,3 +240,9 @@ class _ClipWriter:
             return 0, 0, 0
         self._writer.finish()
         return self._writer.facts.duration_ms, self._frames, self._writer.size
+
+
+def _time_in(part: Part, timestamp_ms: int) -> int:
+    """The time of a timestamp, as the tables have it: since the first frame of the file."""
+    since = timestamp_ms - (part.recording["first_timestamp_ms"] or 0)
+    return (since + BEFORE_START_MS) % TIMESTAMP_MODULUS - BEFORE_START_MS

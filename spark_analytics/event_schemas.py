@@ -251,7 +251,11 @@ OUTAGES = Table(
         ),
         Column("last_error", "string", "the last failure, in words"),
         Column("failures", "bigint", "how many there were"),
-        Column("lost_messages", "bigint", "messages of the stream that the destination never got"),
+        Column(
+            "lost_messages",
+            "bigint",
+            "messages of the stream that the destination never got; null until the server has told it",
+        ),
         Column("ended_how", "string", "`recovered`, `closed`, `server stopped`, `server died` or `lasts`"),
         Column("was_connected", "boolean", "whether it was connected before, in this broadcast"),
         Column("given_up", "boolean", "whether there were too many failures to go on"),

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 
@@ -27,7 +26,8 @@ from pyspark.sql.types import StructType
 from rtmprelay.media import MediaKind
 from spark_analytics.errors import CatalogueError
 from spark_analytics.indexing.files import find_recordings
-from spark_analytics.indexing.plan import MIB, Split, cut, is_settled
+from spark_analytics.indexing.part_result import reason_of
+from spark_analytics.indexing.plan import MIB, Split, cut
 from spark_analytics.scanning.classify import Classifier, TagClass, composition_times
 from spark_analytics.scanning.range_scanner import DamagedPart, RangeScanner, start_of_part
 from spark_analytics.scanning.sources import ByteSource, open_source
@@ -46,7 +46,11 @@ TAGS = Table(
         Column("timestamp", "bigint", "milliseconds, as they are in the file"),
         Column("codec", "string", "its name; null if it is not known"),
         Column("keyframe", "boolean", "whether decoding can start at this picture"),
-        Column("kind", "string", "`coded`, `header`, `end`, `metadata`, `script`, or `other`"),
+        Column(
+            "kind",
+            "string",
+            "`coded`, `header`, `end`, `metadata` (of pictures, such as HDR), `script` (such as onMetaData), or `other`",
+        ),
         Column(
             "composition_time", "int", "milliseconds by which a picture is shown later than it is decoded"
         ),
@@ -106,17 +110,16 @@ class FlvReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Look for files, and share them out."""
-        now = time.time()
         files = find_recordings(self._paths).files.values()
         found: list[FlvPartition] = []
         together: list[Split] = []
-        for file in files:
-            parts = cut(file, self._part_size, is_settled(file, now))
+        for number, file in enumerate(files):
+            parts = cut(file, number, self._part_size)
             if len(parts) > 1:
                 found += [FlvPartition((part,)) for part in parts]
                 continue
             together += parts
-            if len(together) >= _MOST_FILES or sum(part.size for part in together) >= self._part_size:
+            if len(together) >= _MOST_FILES or sum(part.file.size for part in together) >= self._part_size:
                 found.append(FlvPartition(tuple(together)))
                 together = []
         if together or not found:
@@ -130,20 +133,22 @@ class FlvReader(DataSourceReader):
         for split in partition.splits:
             try:
                 yield from self._read(split, classifier)
-            except OSError as error:
-                # One file that the system does not give must not end a job that reads thousands.
+            except CatalogueError:
+                raise
+            except Exception as error:
+                # One file must not end a job that reads thousands, and each file system has errors of its own.
                 if self._strict:
-                    raise CatalogueError(f"{split.path} cannot be read: {error.strerror or error}") from error
+                    raise CatalogueError(f"{split.file.path} cannot be read: {reason_of(error)}") from error
 
     def _read(self, split: Split, classifier: Classifier) -> Iterator[pa.RecordBatch]:
-        with closing(open_source(split.path, split.size, split.settled)) as source:
+        with closing(open_source(split.file.path, split.file.size)) as source:
             begin = start_of_part(source, split.lo, split.hi)
             for found in RangeScanner(source, begin, split.hi):
                 if isinstance(found, DamagedPart) and self._strict:
-                    raise CatalogueError(f"{split.path} is damaged at byte {found.begin}.")
+                    raise CatalogueError(f"{split.file.path} is damaged at byte {found.begin}.")
                 tags = found.tag if isinstance(found, DamagedPart) else found
                 if tags is not None:
-                    yield _rows(split.path, source, tags, classifier)
+                    yield _rows(split.file.path, source, tags, classifier)
 
 
 def _rows(path: str, source: ByteSource, tags: TagArrays, classifier: Classifier) -> pa.RecordBatch:
@@ -213,5 +218,9 @@ def _is_strict(text: str | None) -> bool:
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session."""
+    """Make the format known to a session, which is the active one then."""
+    from spark_analytics.session import make_active
+
+    # Spark looks there, and not in this session, whether the name is taken.
+    make_active(spark)
     spark.dataSource.register(FlvDataSource)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from spark_analytics.errors import CatalogueError
@@ -110,8 +112,10 @@ def hash_of(text: str) -> str:
 def _cache_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = Path(base) / "rtmprelay"
-    try:
+    with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="rtmprelay-java-"))
-    return folder if os.access(folder, os.W_OK) else Path(tempfile.mkdtemp(prefix="rtmprelay-java-"))
+    if os.access(folder, os.W_OK):
+        return folder
+    passing = tempfile.mkdtemp(prefix="rtmprelay-java-")
+    atexit.register(shutil.rmtree, passing, ignore_errors=True)
+    return Path(passing)

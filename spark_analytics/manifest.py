@@ -121,7 +121,9 @@ def publish(root: Path, manifest: Manifest) -> None:
         CatalogueBusyError: Another run has published a version of this number.
     """
     folder = root / COMMITS
-    folder.mkdir(parents=True, exist_ok=True)
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        sync_folder(root)
     temporary = folder / f".{uuid.uuid4().hex}"
     try:
         with temporary.open("w") as file:

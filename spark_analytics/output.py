@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
 from collections.abc import Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TextIO
@@ -34,15 +35,30 @@ def write_rows(
     elif form == "csv":
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows([["" if value is None else _plain(value) for value in row] for row in rows])
+        writer.writerows([[_cell(value) for value in row] for row in rows])
     else:
         _write_table(out, columns, rows)
 
 
 def write_table(out: TextIO, table: pa.Table, form: str = "table") -> None:
     """The same for an answer in Arrow."""
-    columns = [column.to_pylist() for column in table.columns]
+    columns = [
+        [_with_objects(value, column.type) for value in column.to_pylist()] for column in table.columns
+    ]
     write_rows(out, table.column_names, list(zip(*columns, strict=True)), form)
+
+
+def _with_objects(value: Any, kind: pa.DataType) -> Any:
+    """The same value, but maps, which Arrow gives as lists of pairs, as dictionaries. Its own option is not in all versions."""
+    from pyarrow import types
+
+    if value is None or not types.is_nested(kind):
+        return value
+    if types.is_map(kind):
+        return {key: _with_objects(one, kind.item_type) for key, one in value}
+    if types.is_struct(kind):
+        return {field.name: _with_objects(value[field.name], field.type) for field in kind}
+    return [_with_objects(one, kind.value_type) for one in value] if isinstance(value, list) else value
 
 
 def _write_table(out: TextIO, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -63,8 +79,19 @@ def _write_table(out: TextIO, columns: Sequence[str], rows: Sequence[Sequence[An
         out.write("  ".join(cells).rstrip() + "\n")
 
 
+def _cell(value: Any) -> Any:
+    """As a spreadsheet knows it; what it does not know is JSON."""
+    if value is None:
+        return ""
+    plain = _plain(value)
+    is_json = isinstance(plain, bool | dict | list)
+    return json.dumps(plain, ensure_ascii=False) if is_json else plain
+
+
 def _plain(value: Any) -> Any:
     """As JSON knows it; times as ISO 8601 in UTC."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     if isinstance(value, datetime):
         text = value.replace(tzinfo=None).isoformat(
             timespec="milliseconds" if value.microsecond else "seconds"
@@ -83,13 +110,17 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
+def printable(text: str) -> str:
+    """A text in one line, without what could move a terminal's cursor: names come from strangers."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
 def _text(value: Any) -> str:
-    """In one line, without what could move a terminal's cursor: names come from strangers."""
+    """For people."""
     if value is None:
         return ""
     if isinstance(value, float):
         return f"{value:.3f}".rstrip("0").rstrip(".")
     plain = _plain(value)
-    text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-    text = "".join(char if char.isprintable() else "?" for char in text)
+    text = printable(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))
     return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."

@@ -23,6 +23,13 @@ def files_of(folders: Iterable[Path], days: tuple[date, date] | None = None) -> 
     return found
 
 
+def count_rows(folders: Iterable[Path]) -> int:
+    """How many rows there are in these folders."""
+    import pyarrow.parquet as pq
+
+    return sum(int(pq.read_metadata(file).num_rows) for file in files_of(folders))
+
+
 def write_by_day(rows: pa.Table, folder: Path) -> None:
     """Write rows as Spark would: a folder for each day, whose name is not repeated in the file."""
     import pyarrow.compute as pc

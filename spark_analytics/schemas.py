@@ -34,7 +34,7 @@ RECORDINGS = Table(
         Column("duration_ms", "bigint", "from the first coded frame to the last"),
         Column("size", "bigint", "bytes of the file"),
         Column("mtime_ns", "bigint", "when it was last changed, nanoseconds since 1970"),
-        Column("status", "string", "see the list of them below"),
+        Column("status", "string", "see the list of them above"),
         Column("error", "string", "why it could not be read"),
         Column(
             "complete", "boolean", "whether the recorder finished it: the metadata has the size of the file"
@@ -53,8 +53,8 @@ RECORDINGS = Table(
         Column("keyframe_interval_ms", "double", "average"),
         Column("tags", "bigint", "whole tags"),
         Column("script_tags", "bigint", "tags with script data, metadata among them"),
-        Column("video_frames", "bigint", "coded pictures"),
-        Column("audio_frames", "bigint", "coded audio frames"),
+        Column("video_frames", "bigint", "coded pictures; of several tracks, those of the first"),
+        Column("audio_frames", "bigint", "coded audio frames; of several tracks, those of the first"),
         Column("keyframes", "bigint", "pictures at which decoding can start"),
         Column("video_bytes", "bigint", "payload of coded pictures"),
         Column("audio_bytes", "bigint", "payload of coded audio"),
@@ -103,8 +103,8 @@ SECONDS = Table(
         _WALL,
         Column("video_bytes", "bigint", "payload of coded pictures"),
         Column("audio_bytes", "bigint", "payload of coded audio"),
-        Column("video_frames", "int", "coded pictures"),
-        Column("audio_frames", "int", "coded audio frames"),
+        Column("video_frames", "int", "coded pictures; of several tracks, those of the first"),
+        Column("audio_frames", "int", "coded audio frames; of several tracks, those of the first"),
         Column("keyframes", "int", "of the pictures"),
         Column(
             "dropped_est", "int", "pictures that are missing, from the steps between those that are there"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
+import shutil
+import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from spark_analytics.errors import CatalogueError
 from spark_analytics.java import find_java_home
@@ -35,18 +40,22 @@ _LOCAL_SETTINGS = {
 }
 
 
+#: The path of a socket may have 107 bytes; the name of our folder and what Spark puts behind it have 62.
+_LONGEST_PARENT = 45
+
+
 def cores() -> int:
     """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def is_running() -> bool:
-    """Whether this process has a session already."""
+    """Whether Spark runs in this process already, whichever thread began it."""
     if "pyspark" not in sys.modules:
         return False
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
-    return SparkSession.getActiveSession() is not None
+    return SparkContext._active_spark_context is not None
 
 
 def build_session(
@@ -55,7 +64,7 @@ def build_session(
     name: str = "rtmprelay catalogue",
     verbose: bool = False,
 ) -> SparkSession:
-    """A session; the one that `spark-submit` or a notebook has begun, if there is one.
+    """A session; beside the one that a notebook has begun, if there is one, which keeps its settings.
 
     Args:
         master: Where to run, as Spark writes it; None is all cores of this machine, or what `spark-submit` says.
@@ -71,18 +80,21 @@ def build_session(
         raise CatalogueError(
             f"This needs Spark ({error.name} is not installed): pip install 'rtmprelay[spark]'"
         ) from None
+    if is_running():
+        return _beside(settings or {})
     # The workers must have the Python of this process, and not the first one on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    running = is_running()
-    if not submitted and not running:
+    if not submitted:
         os.environ["JAVA_HOME"] = find_java_home()
     builder = SparkSession.builder.appName(name)
     if not submitted:
         builder = builder.master(master or f"local[{cores()}]")
-    for key, value in _all_settings(master, submitted, settings or {}).items():
+    local = not submitted and (master is None or master.startswith("local"))
+    private = _private_folder() if local else {}
+    for key, value in {**private, **_all_settings(local, settings or {})}.items():
         builder = builder.config(key, value)
-    with _java_output(hidden=not verbose and not submitted and not running) as said:
+    with _uninterrupted(), _java_output(hidden=not verbose and not submitted) as said:
         try:
             spark = builder.getOrCreate()
         except Exception as error:
@@ -94,8 +106,92 @@ def build_session(
     return spark
 
 
-def _all_settings(master: str | None, submitted: bool, settings: Mapping[str, str]) -> dict[str, str]:
-    local = not submitted and (master is None or master.startswith("local"))
+def _beside(settings: Mapping[str, str]) -> SparkSession:
+    """A session of our own where one runs already. What cannot be set for a session alone is as it was begun."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.getOrCreate().newSession()
+    for key, value in {**_SETTINGS, **settings}.items():
+        if session.conf.isModifiable(key):
+            session.conf.set(key, value)
+    make_active(session)
+    return session
+
+
+@contextmanager
+def session_for_a_while(
+    master: str | None, settings: Mapping[str, str], verbose: bool
+) -> Iterator[SparkSession]:
+    """A session that ends with the block; where Spark runs already, one beside those that are there, which go on then."""
+    if not is_running():
+        session = build_session(master, settings, verbose=verbose)
+        try:
+            yield session
+        finally:
+            session.stop()
+        return
+    from pyspark.sql import SparkSession
+
+    before = SparkSession.getActiveSession()
+    session = build_session(master, settings, verbose=verbose)
+    try:
+        yield session
+    finally:
+        if before is not None:
+            make_active(before)
+
+
+def make_active(session: SparkSession) -> None:
+    """Spark looks for data sources in the session that made a frame last, whichever one it is asked in."""
+    session.createDataFrame([], "nothing int")
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Put off what would interrupt the start of Java: PySpark takes away what Java reports to then, and Java stays for ever.
+    What is not handled by Python ends this process at once; Java notices that.
+    """
+    came: list[int] = []
+
+    def later(number: int, _: object) -> None:
+        came.append(number)
+
+    before: dict[int, Callable[[int, FrameType | None], Any]] = {}
+    if threading.current_thread() is threading.main_thread():
+        for one in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(one)
+            if callable(handler):
+                before[one] = handler
+                signal.signal(one, later)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            # PySpark may have put its own there.
+            if signal.getsignal(number) is later:
+                signal.signal(number, handler)
+    for number in came:
+        before[number](number, None)
+
+
+def _private_folder() -> dict[str, str]:
+    """Java and Python talk through sockets in a folder of ours: over TCP there would be a wait of 40 ms for each task that
+    follows another. Spark asks for no secret there, so nobody else may look into the folder. What somebody makes with
+    `CREATE TABLE` is put there too, and goes with it, instead of staying wherever the command was given.
+    """
+    folder = tempfile.mkdtemp(prefix="rtmprelay-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    tables = {"spark.sql.warehouse.dir": f"{folder}/tables"}
+    if len(tempfile.gettempdir()) > _LONGEST_PARENT:
+        return tables
+    return {
+        **tables,
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": folder,
+    }
+
+
+def _all_settings(local: bool, settings: Mapping[str, str]) -> dict[str, str]:
     # One file for each core would be many for few rows.
     shuffles = {"spark.sql.shuffle.partitions": str(cores())} if local else {}
     return {**_SETTINGS, **(_LOCAL_SETTINGS if local else {}), **shuffles, **settings}

@@ -14,6 +14,15 @@ if TYPE_CHECKING:
 DAY = "day"
 
 
+#: The largest number of a `bigint`.
+_MOST = 2**63 - 1
+
+
+def as_bigint(number: int) -> int:
+    """The nearest number that a `bigint` holds: the nanoseconds of clocks that were never set may be beyond the year 2262."""
+    return max(-_MOST, min(_MOST, number))
+
+
 @attrs.frozen
 class Column:
     """One column: its type as SQL writes it, and what it means."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,17 @@ settings.register_profile("rtmprelay", deadline=None)
 settings.load_profile("rtmprelay")
 
 
+#: Modules whose tests go through one server or browser, one after the other.
+ONE_FOR_ALL = ("test_dashboard_browser.py", "test_hostile_clients.py", "test_hostile_tls.py")
+
 #: Folders whose tests do a lot with what others cover: while coverage is measured, they would take three times as long.
 UNCOVERED = {"bench", "docs", "hostile", "spark"}
+
+
+def pytest_configure() -> None:
+    """Take Ctrl-C for what it is: who is started in the background by a script ignores it, and so would every server."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,17 +41,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With `--dist loadgroup`, one worker has all tests of Spark: a session for each would take all memory and time.
 
-    The marks for that, `xdist_group`, are not seen by pytest-xdist 3.8 with pytest 9.2.
+    So are those of a module in which one server, or one browser, goes through all of them. The marks for that, `xdist_group`, are not seen by pytest-xdist 3.8 with pytest 9.2.
     """
     if config.getvalue("dist") != "loadgroup":
         return None
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-    class SparkTogether(LoadScopeScheduling):  # type: ignore[misc]
+    class SharersTogether(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if "spark" in nodeid.partition("::")[0] else nodeid
+            module = nodeid.partition("::")[0]
+            if "spark" in module:
+                return "spark"
+            return module if module.endswith(ONE_FOR_ALL) else nodeid
 
-    return SparkTogether(config, log)
+    return SharersTogether(config, log)
 
 
 @pytest.fixture(scope="module")

@@ -57,7 +57,8 @@ JOINING: dict[str, set[str]] = {
     "steering": BELOW_SIBLINGS | SIBLINGS,
     "service": BELOW_SIBLINGS | SIBLINGS | {"config", "logs", "steady_clock", "steering"},
     "limit_options": {"errors", "config"},
-    "tap": BELOW_SIBLINGS | SIBLINGS | {"config", "logs", "service", "plugin_loading", "limit_options"},
+    "options": BELOW_SIBLINGS | SIBLINGS | {"config", "logs", "plugin_loading", "limit_options"},
+    "tap": {"errors", "interfaces", "destinations", "logs", "options", "service"},
     "demo": BELOW_SIBLINGS | SIBLINGS | {"client", "config", "service", "steady_clock"},
     "__main__": {"errors", "demo"},
 }

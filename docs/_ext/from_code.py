@@ -33,7 +33,7 @@ import rtmprelay_plugins
 from rtmprelay import __version__, config, events
 from rtmprelay.destinations import config_file
 from rtmprelay.interfaces import IEventSinkFactory, IStreamAuthorizerFactory
-from rtmprelay.tap import Options
+from rtmprelay.options import Options
 
 #: What the options of `twistd rtmprelay` take; Twisted does not know it.
 _VALUES = {

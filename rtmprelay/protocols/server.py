@@ -1,60 +1,40 @@
-"""The RTMP server on Twisted: a protocol for each connection, and the factory that they share."""
+"""The RTMP server on Twisted: the protocol of a connection."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import attrs
-from twisted.internet.defer import Deferred, succeed
-from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime
-from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.interfaces import IAddress, IDelayedCall
 from twisted.python.failure import Failure
 from typing_extensions import override
 
 from rtmprelay import events
-from rtmprelay.access.gate import Gate
 from rtmprelay.access.request import AccessRequest, Action, Credentials, Verdict
 from rtmprelay.errors import LimitExceededError, RemoteProtocolError
 from rtmprelay.event_bus import EventBus
 from rtmprelay.protocols.addresses import describe_address, host_of
-from rtmprelay.protocols.admission import Admission, AdmissionLimits
 from rtmprelay.protocols.asking import Asking
 from rtmprelay.protocols.connection import RtmpConnection
-from rtmprelay.protocols.login import LoginDesk
 from rtmprelay.protocols.player import Player
 from rtmprelay.protocols.publication import Publication
-from rtmprelay.protocols.reading_pace import Reading, ReadingPace
-from rtmprelay.protocols.refusals import RefusalLog
+from rtmprelay.protocols.reading_pace import Reading
 from rtmprelay.session import events as asked
 from rtmprelay.session.adobe_login import LoginRefused, without_login
 from rtmprelay.session.patience import RateLimit
 from rtmprelay.session.server_session import ServerSession
-from rtmprelay.streams.limits import QueueLimits
-from rtmprelay.streams.registry import StreamBusyError, StreamNotFoundError, StreamRegistry
+from rtmprelay.streams.registry import StreamBusyError, StreamNotFoundError
 from rtmprelay.wire.commands import StatusCode
-from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE, ConnectionLimits
 from rtmprelay.wire.names import StreamKey
+
+if TYPE_CHECKING:
+    from rtmprelay.protocols.server_factory import RtmpServerFactory
 
 #: Seconds that an encoder has to read why it is sent away.
 _FAREWELL = 1.0
 
 #: Wishes of one connection that may be refused: whoever has more of them tries keys out.
 _MOST_REFUSALS = 10
-
-
-@attrs.frozen
-class ServerSettings:
-    """How a server treats its connections."""
-
-    chunk_size: int = LARGEST_OUTGOING_CHUNK_SIZE
-    limits: ConnectionLimits = attrs.field(factory=ConnectionLimits)
-    queue: QueueLimits = attrs.field(factory=QueueLimits)
-    admission: AdmissionLimits = attrs.field(factory=AdmissionLimits)
-    #: Kilobits a second of one publisher, on average over ten seconds; None for no bound.
-    max_publisher_kbps: int | None = None
-    #: Seconds between two reports on what goes through a connection.
-    statistics_interval: float = 30.0
 
 
 _Wish = TypeVar("_Wish", asked.PublishRequested, asked.PlayRequested)
@@ -441,123 +421,3 @@ _HANDLERS: dict[type[Any], Callable[[RtmpServerProtocol, Any, float], None]] = {
     asked.PlayPaused: RtmpServerProtocol._on_paused,
     asked.ReceptionChanged: RtmpServerProtocol._on_reception,
 }
-
-
-class RefusedConnection(Protocol):
-    """A connection that is not wanted: it is cut as soon as it is there."""
-
-    @override
-    def connectionMade(self) -> None:
-        cast(Any, self.transport).abortConnection()
-
-
-if TYPE_CHECKING:
-    _ServerFactory = Factory["RtmpServerProtocol"]
-else:
-    # Older Twisted knows no type arguments here.
-    _ServerFactory = Factory
-
-
-class RtmpServerFactory(_ServerFactory):
-    """Makes a protocol for each connection, and bounds how many there are."""
-
-    def __init__(
-        self,
-        clock: IReactorTime,
-        registry: StreamRegistry | None = None,
-        event_bus: EventBus | None = None,
-        settings: ServerSettings | None = None,
-        gate: Gate | None = None,
-    ) -> None:
-        self.clock = clock
-        #: Says who may publish and play.
-        self.gate = gate or Gate((), clock)
-        self.login_desk = LoginDesk(self.gate)
-        self.registry = registry if registry is not None else StreamRegistry()
-        self.events = event_bus or EventBus()
-        self.settings = settings or ServerSettings()
-        self.reading_pace = ReadingPace(clock)
-        self.noisy = False
-        self._connections: dict[str, RtmpServerProtocol] = {}
-        self._admission = Admission(self.settings.admission)
-        self._last_number = 0
-        self._stopping = False
-        self._refusals = RefusalLog(self.events, clock)
-        self._waiting_for_drain: list[Deferred[None]] = []
-
-    @property
-    def connections(self) -> tuple[RtmpServerProtocol, ...]:
-        """Everybody who is connected."""
-        return tuple(self._connections.values())
-
-    @property
-    def connection_count(self) -> int:
-        """How many there are."""
-        return len(self._connections)
-
-    @property
-    def connections_refused(self) -> int:
-        """How many connections were not wanted so far."""
-        return self._refusals.by_limit.total()
-
-    @property
-    def refused_by_limit(self) -> Mapping[str, int]:
-        """How many, by the limit that they would have been over."""
-        return self._refusals.by_limit
-
-    def reopen(self) -> None:
-        """Take connections again after a shut-down."""
-        self._stopping = False
-
-    @override
-    def startFactory(self) -> None:
-        self.reopen()
-
-    @override
-    def buildProtocol(self, addr: IAddress | None) -> Protocol:  # type: ignore[override]
-        peer = describe_address(addr)
-        # Not None for those: behind TLS and the PROXY protocol, Twisted leaves a connection open that nobody wants.
-        if self._stopping:
-            self._refusals.refused(peer, "stopping", "the server stops")
-            return RefusedConnection()
-        try:
-            self._admission.check(host_of(addr), self.clock.seconds())
-        except LimitExceededError as error:
-            self._refusals.refused(peer, error.limit, str(error))
-            return RefusedConnection()
-        self._last_number += 1
-        protocol = RtmpServerProtocol(self, f"c{self._last_number:06d}", addr)
-        self._connections[protocol.connection_id] = protocol
-        self._admission.opened(protocol.host)
-        return protocol
-
-    def came_through(self, proxy: str) -> None:
-        """Connections from this address come from elsewhere: they do not count as one peer's."""
-        self._admission.came_through(proxy)
-
-    def has_connected(self, protocol: RtmpServerProtocol) -> None:
-        """A client has sent `connect`."""
-        if protocol.counts_as_unconnected:
-            protocol.counts_as_unconnected = False
-            self._admission.connected(protocol.host)
-
-    def forget(self, protocol: RtmpServerProtocol) -> None:
-        """A connection has gone."""
-        self.has_connected(protocol)
-        if self._connections.pop(protocol.connection_id, None) is not None:
-            self._admission.closed(protocol.host)
-        if not self._connections:
-            waiting, self._waiting_for_drain = self._waiting_for_drain, []
-            for drained in waiting:
-                drained.callback(None)
-
-    def shut_down(self) -> Deferred[None]:
-        """Tell everybody that the server stops; fires when the last connection has gone."""
-        self._stopping = True
-        if not self._connections:
-            return succeed(None)
-        drained: Deferred[None] = Deferred()
-        self._waiting_for_drain.append(drained)
-        for protocol in self.connections:
-            protocol.shut_down()
-        return drained

@@ -199,8 +199,9 @@ class ClientSession:
         return None
 
     def forget(self) -> None:
-        """The server has gone: let go of what has come in part."""
+        """The server has gone: let go of what has come in part, and of what came last."""
         self.channel.forget()
+        self._intake.forget()
 
     def check_time(self, now: float) -> None:
         """See `next_deadline`."""

@@ -38,6 +38,10 @@ class MediaIntake:
         self._events = events
         self._batch = None
 
+    def forget(self) -> None:
+        """Let go of the frames of the last read: a session may outlive its connection for a while."""
+        self.begin([])
+
     def take(self, raw: RawMessage) -> bool:
         """Take a message if it is media; its frame joins the others of this read."""
         kind = _KINDS.get(raw.type_id)

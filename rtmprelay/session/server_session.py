@@ -360,8 +360,9 @@ class ServerSession:
         return None if self._plays else self._patience.deadline(self._connection.state.phase)
 
     def forget(self) -> None:
-        """The client has gone: let go of what has come in part."""
+        """The client has gone: let go of what has come in part, and of what came last."""
         self.channel.forget()
+        self._intake.forget()
 
     def check_time(self, now: float) -> None:
         """Raise if the client has been too slow."""

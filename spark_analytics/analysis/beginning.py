@@ -9,7 +9,7 @@ from rtmprelay.flv.container import TAG_HEADER_SIZE
 from rtmprelay.media import TIMESTAMP_MODULUS, MediaKind
 from spark_analytics.analysis.audio_frames import Sound, sound_of
 from spark_analytics.analysis.rules import BEFORE_START_MS
-from spark_analytics.scanning.classify import Classifier
+from spark_analytics.scanning.classify import Classifier, TagClass
 from spark_analytics.scanning.range_scanner import DamagedPart, RangeScanner, first_tag
 from spark_analytics.scanning.sources import ByteSource, Window
 from spark_analytics.scanning.tag_arrays import Integers, TagArrays
@@ -17,6 +17,9 @@ from spark_analytics.scanning.tag_arrays import Integers, TagArrays
 #: How far is looked for the first frames. Every part does so, and must find the same.
 _MOST_TAGS = 4096
 _MOST_BYTES = 64 * 1024 * 1024
+
+#: How many tags are looked at together: most of the time that is enough.
+_FIRST_TAGS = 64
 
 
 @attrs.frozen
@@ -26,10 +29,12 @@ class Beginning:
     Attributes:
         first_ms: The timestamp of the first coded frame.
         sound: How the sound is sampled, as far as its first configuration and its first frame say.
+        only_side_tracks: The kinds of media that have side tracks, and no first one.
     """
 
     first_ms: int = 0
     sound: Sound = attrs.field(factory=Sound)
+    only_side_tracks: frozenset[MediaKind] = frozenset()
 
     def times(self, timestamps: Integers) -> Integers:
         """Milliseconds since the first frame, across the end of the circle of 32 bits."""
@@ -63,14 +68,14 @@ def read_beginning(source: ByteSource, classifier: Classifier) -> Beginning:
     clipped = _Clipped(source, min(source.size, _MOST_BYTES))
     reader = _BeginningReader(clipped, classifier)
     left = _MOST_TAGS
-    for found in RangeScanner(clipped, first_tag(clipped), clipped.size):
+    for found in RangeScanner(clipped, first_tag(clipped), clipped.size, _FIRST_TAGS):
         tags = found.tag if isinstance(found, DamagedPart) else found
         if tags is not None:
             reader.take(tags.first(left))
             left -= min(left, len(tags))
         if not left or reader.is_done:
             break
-    return Beginning(reader.first_ms or 0, reader.sound)
+    return Beginning(reader.first_ms or 0, reader.sound, reader.only_side_tracks)
 
 
 class _BeginningReader:
@@ -80,13 +85,21 @@ class _BeginningReader:
         self._source = source
         self._classifier = classifier
         self._audio_is_known = False
+        # Kinds of which the first track is there, and kinds of which others are.
+        self._first_tracks: set[MediaKind] = set()
+        self._side_tracks: set[MediaKind] = set()
         self.first_ms: int | None = None
         self.sound = Sound()
 
     @property
     def is_done(self) -> bool:
         """Whether more tags would tell nothing new."""
-        return self.first_ms is not None and self._audio_is_known
+        return self.first_ms is not None and self._audio_is_known and not self.only_side_tracks
+
+    @property
+    def only_side_tracks(self) -> frozenset[MediaKind]:
+        """As `Beginning` has them, as far as is known."""
+        return frozenset(self._side_tracks - self._first_tracks)
 
     def take(self, tags: TagArrays) -> None:
         """Look at the next ones."""
@@ -94,10 +107,18 @@ class _BeginningReader:
         coded = np.flatnonzero(self._classifier.table.coded(codes))
         if self.first_ms is None and len(coded):
             self.first_ms = int(tags.timestamps[coded[0]])
+        classes = self._classifier.table.classes
+        self._take_tracks([classes[code] for code in np.unique(codes[coded]).tolist()])
         for number in np.flatnonzero(tags.types == MediaKind.AUDIO).tolist():
             if self._audio_is_known:
                 break
-            self._take_audio(tags, number, self._classifier.table.classes[codes[number]].info.coded)
+            if not classes[codes[number]].side_track:
+                self._take_audio(tags, number, classes[codes[number]].info.coded)
+
+    def _take_tracks(self, classes: list[TagClass]) -> None:
+        for one in classes:
+            if one.kind is not None:
+                (self._side_tracks if one.side_track else self._first_tracks).add(one.kind)
 
     def _take_audio(self, tags: TagArrays, number: int, is_coded: bool) -> None:
         # Configurations and frame headers are in the first bytes.

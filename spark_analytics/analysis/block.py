@@ -3,25 +3,49 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
+import attrs
 import numpy as np
-import numpy.typing as npt
 
 from rtmprelay.flv.container import TAG_HEADER_SIZE
 from rtmprelay.flv.picture_size import picture_size
 from rtmprelay.media import MediaKind
-from spark_analytics.analysis.audio_frames import sound_of
+from spark_analytics.analysis.audio_frames import Sound, sound_of
 from spark_analytics.analysis.beginning import Beginning
 from spark_analytics.analysis.codec_track import Seen, Track
 from spark_analytics.analysis.findings import GAP, Findings
 from spark_analytics.analysis.part import Counts, Part, Stretch, note_audio_steps, note_video_steps
 from spark_analytics.analysis.steps import Frames, gaps_between
-from spark_analytics.scanning.classify import Classifier, Codes
+from spark_analytics.scanning.classify import Classifier, Codes, Flags
 from spark_analytics.scanning.sources import ByteSource
 from spark_analytics.scanning.tag_arrays import Integers, TagArrays
 
 #: A decoder configuration has some hundred bytes. Of a larger one, the beginning must do.
 _MOST_OF_CONFIGURATION = 65536
+
+
+@attrs.frozen
+class _Configuration:
+    """What a decoder configuration says; as words, and as it is."""
+
+    digest: str
+    text: str = ""
+    picture: tuple[int, int] | None = None
+    sound: Sound | None = None
+
+
+@lru_cache(maxsize=64)
+def _described(kind: MediaKind, payload: bytes) -> _Configuration:
+    """Many encoders repeat it at each keyframe, and many files have the same."""
+    digest = hashlib.blake2b(payload, digest_size=8).hexdigest()
+    if kind is MediaKind.VIDEO:
+        picture = picture_size(payload)
+        text = "" if picture is None else f"{picture[0]}x{picture[1]}"
+        return _Configuration(digest, text, picture)
+    sound = sound_of(payload)
+    text = "" if sound is None else f"{sound.rate} Hz, {sound.channels} channels"
+    return _Configuration(digest, text, sound=sound)
 
 
 class BlockReader:
@@ -34,19 +58,18 @@ class BlockReader:
         self._classifier = classifier
         self._beginning = beginning
         self._findings = findings
-        # The last configuration: many encoders repeat it at each keyframe.
-        self._known: dict[MediaKind, tuple[bytes, Seen]] = {}
 
     def read(self, tags: TagArrays) -> Part:
         """What these tags are; rows go to the findings."""
         codes = self._classifier.classify(self._source, tags)
         table = self._classifier.table
         part = Part(Counts(len(tags), int(np.count_nonzero(codes == table.script))))
-        self._note_frames(part, tags, codes)
-        self._note_codecs(part, tags, codes)
+        side = self._side_tracks(codes)
+        self._note_frames(part, tags, codes, side)
+        self._note_codecs(part, tags, codes, side)
         return part
 
-    def _note_frames(self, part: Part, tags: TagArrays, codes: Codes) -> None:
+    def _note_frames(self, part: Part, tags: TagArrays, codes: Codes, side: Flags) -> None:
         table = self._classifier.table
         coded = np.flatnonzero(table.coded(codes))
         if not len(coded):
@@ -60,11 +83,28 @@ class BlockReader:
         part.gap_ms = int(frames.gaps[-1])
         part.newest_ms = int(times.max())
         is_video = tags.types[coded] == MediaKind.VIDEO
-        sizes = tags.sizes[coded]
-        self._note_sound(part, _chosen(frames, ~is_video), sizes[~is_video])
+        side = side[coded]
+        if side.any():
+            self._note_side_tracks(part, times[side], tags.sizes[coded[side]], is_video[side])
+        is_sound, is_video = ~is_video & ~side, is_video & ~side
+        self._note_sound(part, _chosen(frames, is_sound), tags.sizes[coded[is_sound]])
         video = coded[is_video]
         keys = table.keyframe(codes[video])
-        self._note_pictures(part, _chosen(frames, is_video), sizes[is_video], keys, tags.timestamps[video])
+        self._note_pictures(part, _chosen(frames, is_video), tags.sizes[video], keys, tags.timestamps[video])
+
+    def _side_tracks(self, codes: Codes) -> Flags:
+        """Which tags belong to other tracks than the one by which the recording is judged."""
+        without_first = self._beginning.only_side_tracks
+        return self._classifier.table.where(
+            codes, lambda one: one.side_track and one.kind not in without_first
+        )
+
+    def _note_side_tracks(self, part: Part, times: Integers, sizes: Integers, is_video: Flags) -> None:
+        """Their bytes are in the file as well; pictures and steps are those of one track, or they would mean nothing."""
+        for name, chosen in (("video_bytes", is_video), ("audio_bytes", ~is_video)):
+            self._findings.seconds.add(name, times[chosen] // 1000, sizes[chosen])
+        part.counts.video_bytes += int(sizes[is_video].sum())
+        part.counts.audio_bytes += int(sizes[~is_video].sum())
 
     def _note_sound(self, part: Part, frames: Frames, sizes: Integers) -> None:
         seconds = frames.times // 1000
@@ -74,11 +114,11 @@ class BlockReader:
         sums.add("last_audio_ms", seconds, frames.times)
         part.audio = Stretch.of(frames)
         part.counts.audio_frames = len(frames)
-        part.counts.audio_bytes = int(sizes.sum())
+        part.counts.audio_bytes += int(sizes.sum())
         note_audio_steps(frames, part.counts, self._beginning, self._findings)
 
     def _note_pictures(
-        self, part: Part, frames: Frames, sizes: Integers, keys: npt.NDArray[np.bool_], timestamps: Integers
+        self, part: Part, frames: Frames, sizes: Integers, keys: Flags, timestamps: Integers
     ) -> None:
         seconds = frames.times // 1000
         sums = self._findings.seconds
@@ -87,7 +127,7 @@ class BlockReader:
         sums.add("last_video_ms", seconds, frames.times)
         part.video = Stretch.of(frames)
         part.counts.video_frames = len(frames)
-        part.counts.video_bytes = int(sizes.sum())
+        part.counts.video_bytes += int(sizes.sum())
         note_video_steps(frames, part.counts, part.steps, self._findings)
         which = np.flatnonzero(keys)
         sums.add("keyframes", seconds[which])
@@ -112,13 +152,13 @@ class BlockReader:
             part.open_keyframe = rows[-1].copy()
             self._findings.keyframes.append(rows[:-1])
 
-    def _note_codecs(self, part: Part, tags: TagArrays, codes: Codes) -> None:
+    def _note_codecs(self, part: Part, tags: TagArrays, codes: Codes, side: Flags) -> None:
         table = self._classifier.table
         names = [one.info.codec for one in table.classes]
         codecs_of = table.codec_numbers(codes)
         headers = table.where(codes, lambda one: one.info.sequence_header)
         for kind in (MediaKind.VIDEO, MediaKind.AUDIO):
-            numbers = np.flatnonzero(tags.types == kind)
+            numbers = np.flatnonzero((tags.types == kind) & ~side)
             codecs = Track()
             changes = []
             for number in _where_changes(codecs_of, numbers[codecs_of[numbers] >= 0]):
@@ -139,28 +179,16 @@ class BlockReader:
     def _configuration(self, part: Part, kind: MediaKind, codec: str, tags: TagArrays, number: int) -> Seen:
         offset = int(tags.offsets[number])
         size = min(int(tags.sizes[number]), _MOST_OF_CONFIGURATION)
-        payload = self._source.read(offset + TAG_HEADER_SIZE, size)
-        time_ms = self._time(tags, number)
-        known = self._known.get(kind)
-        if known is None or known[0] != payload:
-            digest = hashlib.blake2b(payload, digest_size=8).hexdigest()
-            text = ""
-            if kind is MediaKind.VIDEO:
-                picture = picture_size(payload)
-                text = "" if picture is None else f"{picture[0]}x{picture[1]}"
-                part.picture = part.picture or picture
-            else:
-                sound = sound_of(payload)
-                text = "" if sound is None else f"{sound.rate} Hz, {sound.channels} channels"
-                part.sound = part.sound or sound
-            known = self._known[kind] = payload, Seen(codec, time_ms, offset, digest, text)
-        return Seen(codec, time_ms, offset, known[1].digest, known[1].text)
+        found = _described(kind, self._source.read(offset + TAG_HEADER_SIZE, size))
+        part.picture = part.picture or found.picture
+        part.sound = part.sound or found.sound
+        return Seen(codec, self._time(tags, number), offset, found.digest, found.text)
 
     def _time(self, tags: TagArrays, number: int) -> int:
         return int(self._beginning.times(tags.timestamps[number : number + 1])[0])
 
 
-def _chosen(frames: Frames, which: npt.NDArray[np.bool_]) -> Frames:
+def _chosen(frames: Frames, which: Flags) -> Frames:
     return Frames(frames.times[which], frames.offsets[which], frames.gaps[which])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from rtmprelay.flv.scan import DamageKind
 from spark_analytics.analysis.codec_track import CodecChange
 from spark_analytics.analysis.seconds import SecondsBuilder
-from spark_analytics.analysis.steps import Still
+from spark_analytics.analysis.steps import NO_STILL, Still
 from spark_analytics.scanning.tag_arrays import Integers
 
 GAP = "gap"
@@ -60,6 +60,8 @@ class Findings:
 
     def add_stills(self, kind: str, still: Still, detail: str = "") -> None:
         """Times in which nothing came, or jumps back."""
+        if still is NO_STILL:
+            return
         for begin, offset, length in zip(
             still.begins.tolist(), still.offsets.tolist(), still.lengths.tolist(), strict=True
         ):

@@ -111,9 +111,16 @@ class Part:
     picture: tuple[int, int] | None = None
     sound: Sound | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it, not even damage."""
+        return not self.counts.tags and not self.counts.damages
+
 
 def join(left: Part, right: Part, beginning: Beginning, findings: Findings) -> Part:
     """Both parts as one; what is found where they meet goes to the findings."""
+    if left.is_empty:
+        return right
     gaps, edge = gaps_between(left.all.last.then(right.all.first))
     findings.add_stills(GAP, gaps)
     shift = left.gap_ms + int(edge.sum())
@@ -143,18 +150,21 @@ def join(left: Part, right: Part, beginning: Beginning, findings: Findings) -> P
 
 def note_video_steps(frames: Frames, counts: Counts, histogram: Integers, findings: Findings) -> None:
     """Take note of the steps between pictures that follow each other."""
-    steps = np.diff(frames.times)
+    steps = frames.steps()
     if not len(steps):
         return
     seconds = frames.times[1:] // 1000
     regular = is_regular(steps)
-    histogram += np.bincount(steps[regular], minlength=len(histogram))
-    findings.seconds.add("video_step_ms", seconds[regular], steps[regular])
-    findings.seconds.add("video_steps", seconds[regular])
-    long = steps >= STILL_MS
-    counts.long_steps += int(np.count_nonzero(long))
-    counts.long_step_ms += int(steps[long].sum())
-    forward = steps >= 0
+    if regular.all():
+        usual, in_second, forward = steps, seconds, regular
+    else:
+        usual, in_second, forward = steps[regular], seconds[regular], steps >= 0
+        long = steps >= STILL_MS
+        counts.long_steps += int(np.count_nonzero(long))
+        counts.long_step_ms += int(steps[long].sum())
+    histogram += np.bincount(usual, minlength=len(histogram))
+    findings.seconds.add("video_step_ms", in_second, usual)
+    findings.seconds.add("video_steps", in_second)
     findings.seconds.add("max_step_ms", seconds[forward], steps[forward])
     findings.add_stills(FREEZE, standstills(frames))
     findings.add_stills(JUMP, jumps_back(frames), "video")
@@ -162,7 +172,7 @@ def note_video_steps(frames: Frames, counts: Counts, histogram: Integers, findin
 
 def note_audio_steps(frames: Frames, counts: Counts, beginning: Beginning, findings: Findings) -> None:
     """Take note of the steps between audio frames that follow each other."""
-    steps = np.diff(frames.times)
+    steps = frames.steps()
     if not len(steps):
         return
     frame_ms = beginning.sound.frame_ms

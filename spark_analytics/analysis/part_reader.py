@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from spark_analytics.analysis.beginning import Beginning
 from spark_analytics.analysis.block import BlockReader
 from spark_analytics.analysis.findings import Findings, Incident
-from spark_analytics.analysis.part import Counts, Part, join
+from spark_analytics.analysis.part import Part, join
 from spark_analytics.scanning.classify import Classifier
 from spark_analytics.scanning.range_scanner import DamagedPart, RangeScanner
 from spark_analytics.scanning.sources import ByteSource
@@ -54,8 +54,9 @@ class PartReader:
         size = damage.end - damage.begin
         detail = f"{damage.lost_bytes} of {size} bytes lost"
         self.findings.incidents.append(Incident(kind, time_ms, damage.begin, bytes=size, detail=detail))
-        counts = Counts(lost_bytes=damage.lost_bytes, damages=1)
-        damaged = Part(counts, damage_kinds=frozenset({kind}))
-        self.part = join(self.part, damaged, self._beginning, self.findings)
+        # Not joined like a part of its own: a hostile file may have a damage every few bytes.
+        self.part.counts.lost_bytes += damage.lost_bytes
+        self.part.counts.damages += 1
+        self.part.damage_kinds |= {kind}
         if damage.tag is not None:
             self._take(damage.tag)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: Which rules these are.
-INDEXER_VERSION = 1
+INDEXER_VERSION = 2
 
 #: Milliseconds without any frame that make a gap; without pictures, a freeze; without sound, a silence.
 STILL_MS = 1000

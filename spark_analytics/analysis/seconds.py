@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from spark_analytics.scanning.tag_arrays import Integers
 
@@ -22,6 +21,11 @@ SUMS = (
 )
 LARGEST = ("max_step_ms", "last_video_ms", "last_audio_ms")
 
+#: The rows of `SecondSums.values`, in this order.
+COLUMNS = (*SUMS, *LARGEST)
+
+_NUMBERS = {name: number for number, name in enumerate(COLUMNS)}
+
 #: Stands for "none", below everything.
 NOTHING = -(1 << 62)
 
@@ -31,33 +35,70 @@ _MOST_DENSE = 1 << 17
 
 @attrs.frozen(eq=False)
 class SecondSums:
-    """Rows: a second, and what belongs to it."""
+    """Seconds, and what belongs to each.
+
+    Attributes:
+        values: A row for each of `COLUMNS`, a column for each second.
+    """
 
     seconds: Integers
-    values: dict[str, Integers]
+    values: Integers
 
     def __len__(self) -> int:
         return len(self.seconds)
 
     @classmethod
-    def empty(cls) -> SecondSums:
-        """No rows."""
-        return cls(np.empty(0, np.int64), {name: np.empty(0, np.int64) for name in (*SUMS, *LARGEST)})
+    def joined(cls, parts: list[SecondSums]) -> SecondSums:
+        """All of them one behind the other; a second may be there several times."""
+        if not parts:
+            return cls(np.empty(0, np.int64), np.empty((len(COLUMNS), 0), np.int64))
+        return cls(
+            np.concatenate([one.seconds for one in parts]),
+            np.concatenate([one.values for one in parts], axis=1),
+        )
+
+
+def add_equal(keys: Integers, values: Integers) -> tuple[Integers, Integers]:
+    """Make one of those that have the same keys, in the order of their keys.
+
+    Args:
+        keys: A row for each key, the most important one first.
+        values: As those of `SecondSums`.
+    """
+    if not keys.shape[1]:
+        return keys, values
+    if not _is_ascending(keys):
+        # Parts of files come in any order.
+        order = np.lexsort(keys[::-1])
+        keys, values = keys[:, order], values[:, order]
+    first = np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))
+    if first.all():
+        return keys, values
+    starts = np.flatnonzero(first)
+    sums = np.add.reduceat(values[: len(SUMS)], starts, axis=1)
+    largest = np.maximum.reduceat(values[len(SUMS) :], starts, axis=1)
+    return keys[:, starts], np.concatenate([sums, largest])
+
+
+def _is_ascending(keys: Integers) -> bool:
+    before, after = keys[:, :-1], keys[:, 1:]
+    ascends = after[-1] >= before[-1]
+    for number in range(len(keys) - 2, -1, -1):
+        ascends = (after[number] > before[number]) | ((after[number] == before[number]) & ascends)
+    return bool(ascends.all())
 
 
 class SecondsBuilder:
     """Collects contributions to seconds; each second has one row in the end."""
 
     def __init__(self) -> None:
-        self._parts: list[tuple[str, Integers, Integers]] = []
+        self._parts: list[tuple[str, Integers, Integers | int]] = []
         self._rows: list[SecondSums] = []
         self._waiting = 0
 
     def add(self, name: str, seconds: Integers, amounts: Integers | int = 1) -> None:
         """Contribute an amount to each of these seconds."""
         if len(seconds):
-            if isinstance(amounts, int):
-                amounts = np.full(len(seconds), amounts, np.int64)
             self._parts.append((name, seconds, amounts))
 
     def fold(self) -> None:
@@ -79,40 +120,36 @@ class SecondsBuilder:
         rows, self._rows, self._waiting = self._rows, [], 0
         if len(rows) == 1:
             return rows[0]
-        return _grouped(
-            [
-                (name, one.seconds[kept], one.values[name][kept])
-                for one in rows
-                for name in (*SUMS, *LARGEST)
-                for kept in [one.values[name] != (NOTHING if name in LARGEST else 0)]
-            ]
-        )
+        joined = SecondSums.joined(rows)
+        keys, values = add_equal(joined.seconds.reshape(1, -1), joined.values)
+        return SecondSums(keys[0], values)
 
 
-def _grouped(parts: list[tuple[str, Integers, Integers]]) -> SecondSums:
-    if not parts:
-        return SecondSums.empty()
-    lowest = min(int(seconds.min()) for _, seconds, _ in parts if len(seconds)) if _any(parts) else 0
-    highest = max(int(seconds.max()) for _, seconds, _ in parts if len(seconds)) if _any(parts) else -1
+def _grouped(parts: list[tuple[str, Integers, Integers | int]]) -> SecondSums:
+    # Those that are added up come first, so that each kind is in one place.
+    parts = sorted(parts, key=lambda part: _NUMBERS[part[0]])
+    seconds = np.concatenate([one for _, one, _ in parts])
+    amounts = np.empty(len(seconds), np.int64)
+    lowest, highest = int(seconds.min()), int(seconds.max())
     if highest - lowest < _MOST_DENSE:
         keys = np.arange(lowest, highest + 1)
-        numbers = [seconds - lowest for _, seconds, _ in parts]
+        places = seconds - lowest
     else:
-        keys, inverse = np.unique(np.concatenate([seconds for _, seconds, _ in parts]), return_inverse=True)
-        cuts = np.cumsum([len(seconds) for _, seconds, _ in parts])[:-1]
-        numbers = np.split(inverse, cuts)
-    values = {name: np.zeros(len(keys), np.int64) for name in SUMS}
-    values |= {name: np.full(len(keys), NOTHING, np.int64) for name in LARGEST}
-    present: npt.NDArray[np.bool_] = np.zeros(len(keys), np.bool_)
-    for (name, _, amounts), number in zip(parts, numbers, strict=True):
-        present[number] = True
-        if name in LARGEST:
-            np.maximum.at(values[name], number, amounts)
-        else:
-            # Sums of this size are exact in the floating numbers that this counts with.
-            values[name] += np.bincount(number, amounts, len(keys)).astype(np.int64)
-    return SecondSums(keys[present], {name: column[present] for name, column in values.items()})
-
-
-def _any(parts: list[tuple[str, Integers, Integers]]) -> bool:
-    return any(len(seconds) for _, seconds, _ in parts)
+        keys, places = np.unique(seconds, return_inverse=True)
+    present = np.zeros(len(keys), np.bool_)
+    present[places] = True
+    at = added = 0
+    for name, one, amount in parts:
+        amounts[at : at + len(one)] = amount
+        # All columns are counted at once, as one long row.
+        places[at : at + len(one)] += _NUMBERS[name] * len(keys)
+        at += len(one)
+        if _NUMBERS[name] < len(SUMS):
+            added = at
+    sums = len(SUMS) * len(keys)
+    values = np.full(len(COLUMNS) * len(keys), NOTHING, np.int64)
+    # Sums of this size are exact in the floating numbers that this counts with.
+    values[:sums] = np.bincount(places[:added], amounts[:added], sums)
+    np.maximum.at(values, places[added:], amounts[added:])
+    table = values.reshape(len(COLUMNS), len(keys))
+    return SecondSums(keys, table) if present.all() else SecondSums(keys[present], table[:, present])

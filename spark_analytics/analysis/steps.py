@@ -37,14 +37,24 @@ class Frames:
 
     def then(self, following: Frames) -> Frames:
         """These and those."""
+        if not len(self):
+            return following
+        if not len(following):
+            return self
         return Frames(
             np.concatenate([self.times, following.times]),
             np.concatenate([self.offsets, following.offsets]),
             np.concatenate([self.gaps, following.gaps]),
         )
 
+    def steps(self) -> Integers:
+        """Milliseconds from each one to the next."""
+        return self.times[1:] - self.times[:-1]
+
     def shifted(self, gaps: int) -> Frames:
         """The same, if there were more gaps before."""
+        if not gaps or not len(self):
+            return self
         return Frames(self.times, self.offsets, self.gaps + gaps)
 
 
@@ -57,23 +67,38 @@ class Still:
     lengths: Integers = _NONE
 
 
+NO_STILL = Still()
+
+
 def gaps_between(frames: Frames) -> tuple[Still, Integers]:
     """The gaps between frames of any kind, and for each frame but the first how much of a gap is before it."""
-    steps = np.diff(frames.times)
+    steps = frames.steps()
+    if not _reaches(steps, STILL_MS):
+        return NO_STILL, np.zeros(len(steps), np.int64)
     gaps = np.where(steps >= STILL_MS, steps, 0)
     return _where(frames, gaps > 0, gaps), gaps
 
 
 def standstills(frames: Frames) -> Still:
     """Where frames of one kind stay away for longer than all of them do."""
-    lengths = np.diff(frames.times) - np.diff(frames.gaps)
+    steps = frames.steps()
+    if not _reaches(steps, STILL_MS):
+        return NO_STILL
+    lengths = steps - np.diff(frames.gaps)
     return _where(frames, lengths >= STILL_MS, lengths)
 
 
 def jumps_back(frames: Frames) -> Still:
     """Where timestamps of one kind go back."""
-    steps = np.diff(frames.times)
+    steps = frames.steps()
+    if not len(steps) or steps.min() > -JUMP_MS:
+        return NO_STILL
     return _where(frames, steps <= -JUMP_MS, -steps)
+
+
+def _reaches(steps: Integers, length: int) -> bool:
+    """Whether any of them is so long. Hardly ever is: it pays to ask."""
+    return len(steps) > 0 and bool(steps.max() >= length)
 
 
 def is_regular(steps: Integers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

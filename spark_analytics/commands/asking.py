@@ -8,27 +8,24 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from spark_analytics.catalogue import Snapshot
-from spark_analytics.commands.common import parse_time
+from spark_analytics.commands.common import window_of
 from spark_analytics.output import write_rows
+from spark_analytics.time_window import ALWAYS
 
 if TYPE_CHECKING:
     from spark_analytics.audience_questions import Scope
-
-
-def add_time_arguments(parser: argparse.ArgumentParser) -> None:
-    """From when to when."""
-    help_text = "2026-01-01T12:34:56 (UTC), today, yesterday, or 1d for a day ago"
-    parser.add_argument("--since", metavar="TIME", help=help_text)
-    parser.add_argument("--until", metavar="TIME", help="the same")
 
 
 def scope_of(options: argparse.Namespace, key: str | None = None) -> Scope:
     """What is asked for."""
     from spark_analytics.audience_questions import Scope
 
-    since = parse_time(options.since) if options.since else None
-    until = parse_time(options.until) if options.until else None
-    return Scope(since, until, key)
+    return Scope(window_of(options), key)
+
+
+def in_time(scope: Scope, sentence: str) -> str:
+    """A sentence about what there is not; with a time, only that is meant."""
+    return sentence if scope.window == ALWAYS else f"{sentence} in this time"
 
 
 def write_dicts(rows: Sequence[dict[str, Any]], form: str, snapshot: Snapshot, nothing: str) -> int:

@@ -7,12 +7,17 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_analytics.errors import CatalogueError
+from spark_analytics.time_window import TimeWindow, midnight_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+#: What Spark calls any error of a worker that writes.
+_COULD_NOT_WRITE = "[TASK_WRITE_FAILED]"
 
 
 def add_catalogue_argument(parser: argparse.ArgumentParser) -> None:
@@ -35,28 +40,34 @@ def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--verbose", action="store_true", help="let Spark say what it has to say")
 
 
-@contextmanager
-def open_session(options: argparse.Namespace) -> Iterator[SparkSession]:
-    """A session as the options want it; it ends with the command, unless it was there before. Workers elsewhere get this
-    package sent.
-    """
-    from spark_analytics.packaging import shipped_package
-    from spark_analytics.session import build_session, is_running
+def settings_of(options: argparse.Namespace) -> dict[str, str]:
+    """The options of Spark that were given.
 
+    Raises:
+        CatalogueError: One of them is none.
+    """
     settings = {}
     for setting in options.conf:
         key, sign, value = setting.partition("=")
         if not sign or not key:
             raise CatalogueError(f"--conf {setting}: write KEY=VALUE, such as spark.driver.memory=4g.")
         settings[key.strip()] = value
-    was_running = is_running()
-    spark = build_session(options.master, settings, verbose=options.verbose)
-    with shipped_package(spark):
-        try:
-            yield spark
-        finally:
-            if not was_running:
-                spark.stop()
+    return settings
+
+
+@contextmanager
+def open_session(options: argparse.Namespace) -> Iterator[SparkSession]:
+    """A session as the options want it; it ends with the command, unless it was there before. Workers elsewhere get this
+    package sent.
+    """
+    from spark_analytics.packaging import shipped_package
+    from spark_analytics.session import session_for_a_while
+
+    with (
+        session_for_a_while(options.master, settings_of(options), options.verbose) as spark,
+        shipped_package(spark),
+    ):
+        yield spark
 
 
 @contextmanager
@@ -67,7 +78,20 @@ def plain_errors() -> Iterator[None]:
     except Exception as error:
         if not _is_of_spark(error):
             raise
-        raise CatalogueError(_telling_line(str(error)) or type(error).__name__) from error
+        said = _telling_line(str(error)) or type(error).__name__
+        if _COULD_NOT_WRITE in said:
+            # Why, is a few causes below: a full disk, most of the time.
+            said = f"Spark could not write the catalogue: {_first_cause(error) or said}"
+        raise CatalogueError(said) from error
+
+
+def _first_cause(error: Exception) -> str:
+    """What Java says of where it all began."""
+    cause: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    while cause is not None and cause.getCause() is not None:
+        cause = cause.getCause()
+    message = str(cause.getMessage() or "") if cause is not None else ""
+    return message.strip().partition("\n")[0]
 
 
 def _is_of_spark(error: Exception) -> bool:
@@ -90,6 +114,26 @@ def _telling_line(text: str) -> str:
     return lines[0] if lines else ""
 
 
+def add_time_arguments(parser: argparse.ArgumentParser) -> None:
+    """From when to when."""
+    help_text = "2026-01-01T12:34:56 (UTC), today, yesterday, or 1d for a day ago"
+    parser.add_argument("--since", metavar="TIME", help=help_text)
+    parser.add_argument("--until", metavar="TIME", help="the same; what is at that time is not counted")
+
+
+def window_of(options: argparse.Namespace) -> TimeWindow:
+    """From when to when.
+
+    Raises:
+        CatalogueError: That is no time, or the end is before the beginning.
+    """
+    since = parse_time(options.since) if options.since else None
+    until = parse_time(options.until) if options.until else None
+    if since is not None and until is not None and since > until:
+        raise CatalogueError(f"--since {options.since} is later than --until {options.until}.")
+    return TimeWindow(since, until)
+
+
 def parse_time(text: str) -> datetime:
     """A moment: `2026-01-01T12:34:56`, `2026-01-01 12:34`, `2026-01-01`, with an offset or in UTC; or `2h` ago,
     or `today` or `yesterday`, where they begin in UTC.
@@ -97,17 +141,23 @@ def parse_time(text: str) -> datetime:
     Raises:
         CatalogueError: It is none.
     """
-    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    try:
+        return _moment_of(text)
+    except OverflowError:
+        raise CatalogueError(f"{text} is beyond the years 1 to 9999.") from None
+    except ValueError:
+        raise CatalogueError(
+            f"{text} is no time: write 2026-01-01T12:34:56 (UTC, unless it has an offset such as +01:00), today, yesterday, or 2h for two hours ago."
+        ) from None
+
+
+def _moment_of(text: str) -> datetime:
+    midnight = midnight_of(datetime.now(UTC))
     days_ago = {"today": 0, "yesterday": 1}
     if text in days_ago:
         return midnight - timedelta(days=days_ago[text])
     units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
     if text[:-1].isdecimal() and text[-1] in units and len(text) < 8:
         return datetime.now(UTC) - timedelta(**{units[text[-1]]: int(text[:-1])})
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise CatalogueError(
-            f"{text} is no time: write 2026-01-01T12:34:56 (UTC, unless it has an offset such as +01:00), or 2h for two hours ago."
-        ) from None
+    moment = datetime.fromisoformat(text)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

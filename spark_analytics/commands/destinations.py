@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from spark_analytics.catalogue import Catalogue
-from spark_analytics.commands.asking import add_time_arguments, scope_of, write_dicts
-from spark_analytics.commands.common import add_catalogue_argument
+from spark_analytics.commands.asking import in_time, scope_of, write_dicts
+from spark_analytics.commands.common import add_catalogue_argument, add_time_arguments
 from spark_analytics.output import add_format_argument
 
 
@@ -22,9 +22,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Do it."""
     from spark_analytics.audience_questions import list_destinations
+    from spark_analytics.known_names import refuse_unknown_destination
 
+    scope = scope_of(options)
     snapshot = Catalogue(options.catalogue).open()
-    rows = list_destinations(snapshot, scope_of(options), options.by_day)
+    if options.destination is not None:
+        refuse_unknown_destination(snapshot, options.destination)
+    rows = list_destinations(snapshot, scope, options.by_day)
+    nothing = "the event logs have nothing that was sent to a destination"
     if options.destination is not None:
         rows = [row for row in rows if row["destination"] == options.destination]
-    return write_dicts(rows, options.format, snapshot, "nothing was sent to any destination")
+        nothing = f"nothing was sent to {options.destination}"
+    return write_dicts(rows, options.format, snapshot, in_time(scope, nothing))

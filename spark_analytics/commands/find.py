@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from spark_analytics.catalogue import Catalogue
@@ -12,14 +13,21 @@ from spark_analytics.commands.common import add_catalogue_argument, parse_time
 from spark_analytics.errors import CatalogueError
 from spark_analytics.output import add_format_argument, write_rows
 
-_COLUMNS = ("path", "byte_offset", "timestamp_ms", "keyframe_at", "seek_ms", "status", "vanished")
+#: Of the answer.
+COLUMNS = ("path", "byte_offset", "timestamp_ms", "keyframe_at", "seek_ms", "status", "vanished")
+
+#: As much as anybody can mean: eleven days.
+_MOST_SECONDS = 1_000_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command is told."""
     parser.add_argument("stream", metavar="APP/NAME", help="the stream, such as live/test")
     parser.add_argument(
-        "--at", required=True, metavar="TIME", help="2026-01-01T12:34:56 (UTC), or 2h for two hours ago"
+        "--at",
+        required=True,
+        metavar="TIME",
+        help="2026-01-01T12:34:56 (UTC), today, yesterday, or 2h for two hours ago",
     )
     parser.add_argument("--cut", metavar="OUT.flv", help="write what follows to a file that plays by itself")
     parser.add_argument(
@@ -31,11 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do it."""
-    from spark_analytics.questions import find_moment, recordings_of
+    from spark_analytics.questions import find_moment, keyframes_of, recordings_of
 
     at = parse_time(options.at)
-    if not 0 < options.seconds <= 1e6:
-        raise CatalogueError(f"--seconds {options.seconds:g}: there is nothing to cut.")
+    if not 0 < options.seconds <= _MOST_SECONDS:
+        raise CatalogueError(
+            f"--seconds {options.seconds:g}: write more than 0, and at most {_MOST_SECONDS}."
+        )
+    if options.cut == "-":
+        raise CatalogueError("--cut -: a clip needs a file, because its index is written last; name one.")
     snapshot = Catalogue(options.catalogue).open()
     moment = find_moment(snapshot, options.stream, at)
     row = (
@@ -47,15 +59,17 @@ def run(options: argparse.Namespace) -> int:
         moment.recording["status"],
         moment.recording["vanished_at"] is not None,
     )
-    write_rows(sys.stdout, _COLUMNS, [row], options.format)
+    write_rows(sys.stdout, COLUMNS, [row], options.format)
     if options.cut is None:
         return 0
     if moment.recording["vanished_at"] is not None:
         raise CatalogueError(f"{moment.path} is not there any more, and cannot be cut.")
+    from spark_analytics.clip_parts import ClipPlan
     from spark_analytics.clips import cut_clip
 
     until = at + timedelta(seconds=options.seconds)
-    clip = cut_clip(moment, recordings_of(snapshot, options.stream), until, Path(options.cut))
+    plan = ClipPlan(recordings_of(snapshot, options.stream), until, partial(keyframes_of, snapshot))
+    clip = cut_clip(plan.parts(moment), until, Path(options.cut))
     files = "one recording" if len(clip.sources) == 1 else f"{len(clip.sources)} recordings"
     sys.stderr.write(f"{clip.path}: {clip.duration_ms / 1000:.3f} s, {clip.size} bytes, from {files}\n")
     return 0

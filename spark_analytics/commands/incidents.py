@@ -5,29 +5,35 @@ from __future__ import annotations
 import argparse
 import sys
 
+from spark_analytics.analysis.findings import KINDS
 from spark_analytics.catalogue import Catalogue
-from spark_analytics.commands.common import add_catalogue_argument, parse_time
+from spark_analytics.commands.common import add_catalogue_argument, add_time_arguments, window_of
 from spark_analytics.output import add_format_argument, write_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command is told."""
-    parser.add_argument("--since", metavar="TIME", help="2026-01-01T12:34:56 (UTC), or 1d for a day ago")
-    parser.add_argument("--until", metavar="TIME", help="the same")
+    add_time_arguments(parser)
     parser.add_argument("--stream", metavar="APP/NAME", help="of this stream only")
-    parser.add_argument("--kind", action="append", default=[], help="of this kind only, may be repeated")
+    parser.add_argument(
+        "--kind",
+        action="append",
+        default=[],
+        choices=KINDS,
+        metavar="KIND",
+        help=f"of this kind only, may be repeated: {', '.join(KINDS)}",
+    )
     add_catalogue_argument(parser)
     add_format_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Do it."""
-    from spark_analytics.questions import list_incidents
+    from spark_analytics.questions import list_incidents, refuse_unknown
 
-    since = parse_time(options.since) if options.since else None
-    until = parse_time(options.until) if options.until else None
+    window = window_of(options)
     snapshot = Catalogue(options.catalogue).open()
-    write_table(
-        sys.stdout, list_incidents(snapshot, since, until, options.stream, options.kind), options.format
-    )
+    if options.stream is not None:
+        refuse_unknown(snapshot, options.stream)
+    write_table(sys.stdout, list_incidents(snapshot, window, options.stream, options.kind), options.format)
     return 0

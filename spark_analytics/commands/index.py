@@ -7,17 +7,21 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from spark_analytics.catalogue import Catalogue, Change
-from spark_analytics.commands.common import add_spark_arguments, open_session, plain_errors
-from spark_analytics.errors import CatalogueError
-from spark_analytics.indexing.files import find_recordings
-from spark_analytics.indexing.known import RECORDING_TABLES, is_outdated, known_recordings, paths_of_outdated
-from spark_analytics.indexing.plan import Plan, Row, make_plan
+from spark_analytics.commands.common import add_spark_arguments, open_session, plain_errors, settings_of
+from spark_analytics.errors import CatalogueError, NothingThereError
+from spark_analytics.event_logs.files import check_place
+from spark_analytics.indexing.files import Listing, check_places, find_recordings, place_of
+from spark_analytics.indexing.known import known_recordings, outdated_tables, paths_still_there
+from spark_analytics.indexing.plan import Plan, Row, make_plan, tells_news
+from spark_analytics.output import printable
 from spark_analytics.progress import Progress
 
 if TYPE_CHECKING:
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
 _MOST_NAMED = 10
 
 _FINE = ("ok", "growing")
+
+#: What is said of files that were read.
+_DESCRIBED = ["path", "duration_ms", "size", "mtime_ns", "status", "error", "lost_bytes"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="event logs of the server: folders, files or patterns",
     )
     parser.add_argument(
+        "--gone",
+        action="append",
+        default=[],
+        metavar="PLACE",
+        help="a place that was moved or deleted as a whole: its recordings are marked as vanished; may be repeated",
+    )
+    parser.add_argument(
         "--wait", type=float, default=0.0, metavar="SECONDS", help="wait so long for another run to end"
     )
     add_spark_arguments(parser)
@@ -58,8 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do it."""
-    if not options.recordings and not options.event_log:
+    if not options.recordings and not options.event_log and not options.gone:
         raise CatalogueError("Say what to index: folders with recordings, or --events DIR.")
+    _check(options)
     begin = time.monotonic()
     with (
         Progress(sys.stderr) as progress,
@@ -73,6 +88,19 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write(f"{line}\n")
     sys.stdout.write(f"done in {seconds:.1f} s\n")
     return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Find mistakes before anything is begun."""
+    settings_of(options)
+    for place in options.event_log:
+        check_place(place)
+    try:
+        check_places(options.recordings)
+    except NothingThereError as error:
+        raise NothingThereError(
+            f"{error} If it was moved or deleted for good, name it behind --gone instead."
+        ) from None
 
 
 class _Index:
@@ -92,51 +120,76 @@ class _Index:
         now = datetime.now(UTC)
         lines: list[str] = []
         changed = False
-        if self._options.recordings:
+        if self._options.recordings or self._options.gone:
             plan, known = self._plan(now)
-            rows: list[Row] = []
+            rows: Sequence[Row] = ()
             if not plan.is_empty:
                 rows = self._index(plan, known, now)
-                changed = True
+                changed = tells_news(plan, rows, known)
             lines += describe(plan, rows)
         if self._options.event_log:
             from spark_analytics.event_logs.index import index_events
 
             with plain_errors():
                 events = index_events(self._spark_for_events, self._change, self._options.event_log, now)
-            lines.append(f"{events.read} of {events.files} event logs read, {events.events} events")
+            if events.files:
+                lines.append(f"{events.read} of {events.files} event logs read, {events.events} events")
+            else:
+                lines.append(
+                    "no event logs were found; in a folder they are called events_*.jsonl or events_*.jsonl.gz"
+                )
             if events.unreadable:
                 lines.append(f"{events.unreadable} lines of event logs could not be understood")
+            if events.refused:
+                lines.append(
+                    f"{events.refused} event logs could not be read; the next run tries again: "
+                    "SELECT path, error FROM event_files WHERE status = 'unreadable'"
+                )
             changed = changed or events.changed
         if changed:
             version = self._change.publish().manifest.version
             lines.append(f"{self._options.out} is version {version} now")
-        else:
+        elif self._change.base.manifest.version:
             lines.append(f"nothing is new: {self._options.out} stays as it is")
+        else:
+            lines.append("nothing was found: there is no catalogue yet")
         return lines
 
     def _plan(self, now: datetime) -> tuple[Plan, dict[str, Row]]:
         self._progress.say("looking for recordings")
         base = self._change.base
         warnings: list[str] = []
-        names = [*self._options.recordings, *paths_of_outdated(base)]
-        if is_outdated(base):
-            self._change.forget(table.name for table in RECORDING_TABLES)
-            base = self._change.base
-        listing = find_recordings(names, warnings.append)
+        outdated = outdated_tables(base)
+        # Those of other places are looked at again, too.
+        others = paths_still_there(base) if outdated else []
+        self._change.forget(outdated)
+        base = self._change.base
+        listing = find_recordings(self._options.recordings, warnings.append)
+        for path in others:
+            # What has gone meanwhile is none of this run's business.
+            with suppress(NothingThereError):
+                listing.files.update(find_recordings([path], warnings.append).files)
         for warning in warnings:
-            sys.stderr.write(f"{warning}\n")
+            sys.stderr.write(f"{printable(warning)}\n")
         known = known_recordings(base)
-        return make_plan(listing, known, now.timestamp()), known
+        _refuse_futile(listing, known)
+        gone = tuple(place_of(name) for name in self._options.gone)
+        listing = attrs.evolve(listing, places=(*listing.places, *gone))
+        return make_plan(listing, known, now.timestamp(), anew=bool(outdated)), known
 
-    def _index(self, plan: Plan, known: dict[str, Row], now: datetime) -> list[Row]:
+    def _index(self, plan: Plan, known: dict[str, Row], now: datetime) -> Sequence[Row]:
         from spark_analytics.indexing.job import index_recordings
 
-        spark = self._spark()
-        size = sum(file.size for file in plan.read)
-        self._progress.say(f"reading {len(plan.read)} recordings, {size / 1e9:.2f} GB", spark)
+        def open_spark() -> SparkSession:
+            spark = self._spark()
+            size = sum(file.size for file in plan.read)
+            self._progress.say(f"reading {len(plan.read)} recordings, {size / 1e9:.2f} GB", spark)
+            return spark
+
         with plain_errors():
-            return index_recordings(spark, self._change, plan, known, now)
+            rows = index_recordings(open_spark, self._change, plan, known, now)
+        found: list[Row] = rows.select(_DESCRIBED).to_pylist()
+        return found
 
     def _spark_for_events(self) -> SparkSession:
         spark = self._spark()
@@ -150,6 +203,13 @@ class _Index:
         return self._session
 
 
+def _refuse_futile(listing: Listing, known: Mapping[str, Row]) -> None:
+    """A pattern that means nothing, and never did, is a slip of the pen."""
+    for place in listing.places:
+        if place.pattern is not None and not any(map(place.covers, (*listing.files, *known))):
+            raise CatalogueError(f"Nothing matches {place.pattern}.")
+
+
 def describe(plan: Plan, rows: Sequence[Row]) -> list[str]:
     """What was done with recordings, line by line."""
     hours = sum(row["duration_ms"] for row in rows) / 3_600_000
@@ -161,7 +221,7 @@ def describe(plan: Plan, rows: Sequence[Row]) -> list[str]:
     if rows:
         damaged = len(rows) - sum(states[state] for state in _FINE)
         parts = ", ".join(f"{count} {state}" for state, count in states.most_common())
-        lines.append(f"{parts} ({damaged} damaged)")
+        lines.append(f"{parts} ({damaged} with something wrong)" if damaged else parts)
     bad = [row for row in rows if row["status"] not in _FINE]
     lines += [_describe_bad(row) for row in bad[:_MOST_NAMED]]
     if len(bad) > _MOST_NAMED:
@@ -174,4 +234,4 @@ def describe(plan: Plan, rows: Sequence[Row]) -> list[str]:
 def _describe_bad(row: dict[str, Any]) -> str:
     path = os.path.relpath(row["path"]) if row["path"].startswith(os.getcwd() + os.sep) else row["path"]
     why = row["error"] or f"{row['lost_bytes']} of {row['size']} bytes lost"
-    return f"  {row['status']}: {path} ({why})"
+    return printable(f"  {row['status']}: {path} ({why})")

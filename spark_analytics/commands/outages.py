@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from spark_analytics.catalogue import Catalogue
-from spark_analytics.commands.asking import add_time_arguments, scope_of, write_dicts
-from spark_analytics.commands.common import add_catalogue_argument
+from spark_analytics.commands.asking import in_time, scope_of, write_dicts
+from spark_analytics.commands.common import add_catalogue_argument, add_time_arguments
 from spark_analytics.output import add_format_argument
 
 
@@ -22,7 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Do it."""
     from spark_analytics.audience_questions import list_outages
+    from spark_analytics.known_names import refuse_unknown_destination, refuse_unknown_stream
 
+    scope = scope_of(options, options.stream)
     snapshot = Catalogue(options.catalogue).open()
-    rows = list_outages(snapshot, scope_of(options, options.stream), options.destination)
-    return write_dicts(rows, options.format, snapshot, "there was no outage")
+    if options.stream is not None:
+        refuse_unknown_stream(snapshot, options.stream)
+    if options.destination is not None:
+        refuse_unknown_destination(snapshot, options.destination)
+    rows = list_outages(snapshot, scope, options.destination)
+    return write_dicts(rows, options.format, snapshot, in_time(scope, "the event logs have no such outage"))

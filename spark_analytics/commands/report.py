@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
 from spark_analytics.catalogue import Catalogue
-from spark_analytics.commands.asking import add_time_arguments
-from spark_analytics.commands.common import parse_time
+from spark_analytics.commands.common import add_time_arguments, window_of
+from spark_analytics.whole_file import whole_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,30 +32,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do it."""
+    from spark_analytics.questions import refuse_unknown
     from spark_analytics.report.data import gather
     from spark_analytics.report.page import render
 
+    window = window_of(options)
     snapshot = Catalogue(options.catalogue).open()
-    since = parse_time(options.since) if options.since else None
-    until = parse_time(options.until) if options.until else None
-    data = gather(snapshot, since, until, options.stream)
+    for key in options.stream:
+        refuse_unknown(snapshot, key)
+    data = gather(snapshot, window, options.stream)
     page = render(data, options.title or Path(options.catalogue).resolve().name, datetime.now(UTC))
     if options.html == "-":
         sys.stdout.write(page)
     else:
-        _replace(Path(options.html), page)
+        # Somebody may be looking at the one before.
+        with (
+            whole_file(Path(options.html), replace=True) as descriptor,
+            os.fdopen(descriptor, "w", encoding="utf-8", closefd=False) as file,
+        ):
+            file.write(page)
         sys.stdout.write(f"{options.html}: {len(page.encode()) / 1000:,.0f} kB\n")
     return 0
-
-
-def _replace(path: Path, page: str) -> None:
-    """Write the file as a whole: somebody may be looking at the one before."""
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(page)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise

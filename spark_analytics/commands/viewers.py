@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from spark_analytics.catalogue import Catalogue
-from spark_analytics.commands.asking import add_time_arguments, scope_of, write_dicts
-from spark_analytics.commands.common import add_catalogue_argument
+from spark_analytics.commands.asking import in_time, scope_of, write_dicts
+from spark_analytics.commands.common import add_catalogue_argument, add_time_arguments
 from spark_analytics.output import add_format_argument
 
 
@@ -24,13 +24,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Do it."""
     from spark_analytics import audience_questions as questions
+    from spark_analytics.known_names import refuse_unknown_stream
 
-    snapshot = Catalogue(options.catalogue).open()
     scope = scope_of(options, options.stream)
+    snapshot = Catalogue(options.catalogue).open()
+    if options.stream is not None:
+        refuse_unknown_stream(snapshot, options.stream)
     if options.plays:
         rows = questions.list_plays(snapshot, scope)
     elif options.minutes:
         rows = questions.list_audience(snapshot, scope)
     else:
         rows = questions.list_viewers(snapshot, scope)
-    return write_dicts(rows, options.format, snapshot, "nobody watched")
+    what = f" {options.stream}" if options.stream else ""
+    return write_dicts(rows, options.format, snapshot, in_time(scope, f"nobody watched{what}"))

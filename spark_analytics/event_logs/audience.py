@@ -43,6 +43,13 @@ _MINUTE = (
     "max(more) AS more",
 )
 
+#: A play has minutes for its last so many days, and the one in which it began. Longer ones come from clocks that were
+#: set, and each would be millions of rows.
+MOST_DAYS = 60
+
+_MINUTES = """concat(IF(first < bound, array(first), array()),
+    sequence(greatest(first, bound), date_trunc('minute', went), INTERVAL 1 MINUTE))"""
+
 _IS_OPEN = "NOT settled AND minute >= date_trunc('minute', last_seen)"
 
 
@@ -65,8 +72,12 @@ def audience(spells: DataFrame, batch: Batch) -> DataFrame:
         .where("known_minute IS NULL OR went >= known_minute")
     )
     first = "greatest(date_trunc('minute', came), known_minute)"
-    minutes = f"explode(sequence({first}, date_trunc('minute', went), INTERVAL 1 MINUTE)) AS minute"
-    each = plays.selectExpr("*", minutes).selectExpr(*_IN_ONE_MINUTE)
+    bound = f"date_trunc('minute', went) - INTERVAL {MOST_DAYS} DAYS"
+    each = (
+        plays.selectExpr("*", f"{first} AS first", f"{bound} AS bound")
+        .selectExpr("*", f"explode({_MINUTES}) AS minute")
+        .selectExpr(*_IN_ONE_MINUTE)
+    )
     each = each.selectExpr("*", "explode_outer(edges) AS edge").selectExpr(*_EDGES)
     rows = each.groupBy("instance", "app", "stream", "minute").agg(*map(fn.expr, _MINUTE))
     return batch.with_servers(rows).selectExpr(

@@ -19,6 +19,14 @@ SERVER_SCHEMA = (
     " known_number bigint, known_until timestamp"
 )
 
+#: What a copy of an event has in common with it, wherever it is. The number would do, if all programs counted.
+_SAME = ["instance", "number", "time", "event"]
+
+
+def each_once(events: DataFrame) -> DataFrame:
+    """Events without the copies of them that are in other files."""
+    return events.dropDuplicates(_SAME)
+
 
 @attrs.frozen
 class Batch:

@@ -46,7 +46,7 @@ def _added_up(rows: DataFrame) -> DataFrame:
         "number": "max(number)",
         "time": "max(time)",
         "day": "max(day)",
-        **{name: f"sum({name})" for name in SUMS},
+        **{name: f"try_sum({name})" for name in SUMS},
     }
     values = [
         f"{made.get(name, f'first({name})')} AS {name}"

@@ -28,15 +28,39 @@ _COUNTED = (
 _END = "timestamp_micros(CAST(unix_micros(began) + seconds * 1e6D AS BIGINT))"
 
 
+_OF_STREAM = "PARTITION BY instance, app, stream ORDER BY published, unpublished"
+
+_PUBLISH = (
+    "instance",
+    "app",
+    "stream",
+    "started_at AS published",
+    # One that goes on is live for as long as the state is known.
+    "coalesce(ended_at, TIMESTAMP '2200-01-01') AS unpublished",
+)
+
+_HAD_BEEN_LIVE = f"max(unpublished) OVER ({_OF_STREAM} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+
+
+def _live_times(publishes: DataFrame) -> DataFrame:
+    """When streams had a publisher, `published` to `unpublished`. The times of one stream do not overlap: publishers do
+    when one takes over from another that is not known to be lost yet.
+    """
+    return (
+        publishes.selectExpr(*_PUBLISH)
+        # The clock may have been set back meanwhile.
+        .where("published < unpublished")
+        .selectExpr("*", f"IF(published <= {_HAD_BEEN_LIVE}, 0, 1) AS is_first")
+        .selectExpr("*", f"sum(is_first) OVER ({_OF_STREAM} ROWS UNBOUNDED PRECEDING) AS which")
+        .groupBy("instance", "app", "stream", "which")
+        .agg(fn.expr("min(published) AS published"), fn.expr("max(unpublished) AS unpublished"))
+    )
+
+
 def _live_pieces(states: DataFrame, publishes: DataFrame, how: str) -> DataFrame:
     """The parts of states in which the stream had a publisher, from `live_from` to `live_until`."""
-    live = publishes.selectExpr(
-        "instance AS live_instance",
-        "app AS live_app",
-        "stream AS live_stream",
-        "started_at AS published",
-        # One that goes on is live for as long as the state is known.
-        "coalesce(ended_at, TIMESTAMP '2200-01-01') AS unpublished",
+    live = _live_times(publishes).selectExpr(
+        "instance AS live_instance", "app AS live_app", "stream AS live_stream", "published", "unpublished"
     )
     same = "instance = live_instance AND app = live_app AND stream = live_stream"
     overlap = f"published < {_END} AND unpublished > began"
@@ -105,20 +129,23 @@ def _outages(outages: DataFrame) -> DataFrame:
         fn.expr("sum(seconds) AS outage_seconds"),
         fn.expr("max(seconds) AS longest_outage_seconds"),
         fn.expr(f"percentile({recovered}, 0.95) AS recovery_p95_seconds"),
-        fn.expr("sum(lost_messages) AS lost_messages"),
+        fn.expr("try_sum(lost_messages) AS lost_messages"),
     )
 
 
 def _drops(drops: DataFrame) -> DataFrame:
-    by_reason = drops.groupBy("destination", DAY, "reason").agg(fn.expr("sum(count) AS count"))
+    drops = drops.selectExpr("destination", DAY, "coalesce(reason, 'unknown') AS reason", "count")
+    by_reason = drops.groupBy("destination", DAY, "reason").agg(
+        fn.expr("coalesce(try_sum(count), 0) AS count")
+    )
     return by_reason.groupBy("destination", DAY).agg(
         fn.expr("map_from_entries(sort_array(collect_list(struct(reason, count)))) AS dropped_by_reason"),
-        fn.expr("sum(count) AS dropped"),
+        fn.expr("try_sum(count) AS dropped"),
     )
 
 
 def _deliveries(deliveries: DataFrame) -> DataFrame:
     rows = deliveries.selectExpr("who AS destination", DAY, "messages", "bytes")
     return rows.groupBy("destination", DAY).agg(
-        fn.expr("sum(messages) AS messages"), fn.expr("sum(bytes) AS bytes")
+        fn.expr("try_sum(messages) AS messages"), fn.expr("try_sum(bytes) AS bytes")
     )

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import attrs
 
-from spark_analytics.event_logs.files import FoundFile, text_size
-from spark_analytics.event_logs.lines import Split, splits_of
+from spark_analytics.event_logs.copies import Row, log_is_gone
+from spark_analytics.event_logs.files import GZIP, FoundFile, text_size
+from spark_analytics.event_logs.lines import CANNOT_READ, Split, splits_of
+from spark_analytics.patterns import covers
 from spark_analytics.table import DAY
 
 #: Seconds for which bytes behind the last line are taken for one that is being written.
 _STILL_WRITING = 60.0
 
-Row = dict[str, Any]
+#: The status of a file that the system does not give.
+UNREADABLE_FILE = "unreadable"
 
 
 @attrs.frozen
@@ -30,6 +31,11 @@ class ReadResult:
     first_event: datetime | None = None
     last_event: datetime | None = None
     problem: str | None = None
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether there was anything."""
+        return bool(self.events or self.unreadable)
 
     def joined(self, other: ReadResult) -> ReadResult:
         """Both together."""
@@ -54,7 +60,9 @@ def new_splits(found: Iterable[FoundFile], known: Mapping[str, Row]) -> list[Spl
 
 
 def _is_same(found: FoundFile, row: Row) -> bool:
-    """Whether nothing has happened to a file."""
+    """Whether nothing has happened to a file, and nothing of it is still to be read."""
+    if _was_refused(row):
+        return False
     if (row["compressed"], row["size"], row["mtime_ns"]) == (
         found.is_compressed,
         found.size,
@@ -65,6 +73,11 @@ def _is_same(found: FoundFile, row: Row) -> bool:
     return found.is_compressed and text_size(found) == row["read_until"]
 
 
+def _was_refused(row: Row) -> bool:
+    """Whether the system did not let a file be read. It may the next time."""
+    return row["status"] == UNREADABLE_FILE or (row["error"] or "").startswith(CANNOT_READ)
+
+
 def updated_rows(
     found: Sequence[FoundFile],
     known: Mapping[str, Row],
@@ -72,14 +85,49 @@ def updated_rows(
     places: Sequence[str],
     now: datetime,
 ) -> list[Row]:
-    """All rows of the table as they are now."""
+    """All rows of the table as they are now.
+
+    Args:
+        results: What was read of those files that were opened.
+    """
     rows = [_row(one, known.get(one.file_id), results.get(one.file_id), now) for one in found]
     there = {one.file_id for one in found}
+    # By which names there is another file now than there was.
+    taken = {one.path for one in found if one.error is None}
     for file_id, row in known.items():
-        if file_id not in there:
-            is_missed = row["vanished_at"] is None and _is_in(row["path"], places)
-            rows.append({**row, "vanished_at": now} if is_missed else row)
+        if file_id in there or not row["path"]:
+            continue
+        if row["path"] in taken and not row["events"] and not row["unreadable"]:
+            # It had no first line to be known by, and has one now.
+            continue
+        is_gone = row["path"] in taken or log_is_gone(row["path"])
+        is_missed = row["vanished_at"] is None and is_gone and _is_in(row["path"], places)
+        rows.append({**row, "vanished_at": now} if is_missed else row)
     return rows
+
+
+def row_from_events(counted: Row, before: Row | None) -> Row:
+    """The row of a file that is not known but by its events. All that can be found out by looking at it is left open, so
+    that it is looked at.
+
+    Args:
+        counted: `file_id`, `read_until`, `events`, `unreadable`, `first_event` and `last_event`.
+        before: Where it was, if that is known.
+    """
+    first_event = counted["first_event"]
+    return {
+        **counted,
+        "path": before["path"] if before else "",
+        "compressed": False,
+        "size": 0,
+        "mtime_ns": 0,
+        "torn_bytes": 0,
+        "status": "damaged" if counted["unreadable"] else "ok",
+        "error": None,
+        "vanished_at": None,
+        "indexed_at": None,
+        DAY: (first_event or datetime.fromtimestamp(0, UTC)).date(),
+    }
 
 
 def _row(found: FoundFile, known: Row | None, result: ReadResult | None, now: datetime) -> Row:
@@ -89,17 +137,20 @@ def _row(found: FoundFile, known: Row | None, result: ReadResult | None, now: da
         "unreadable": 0,
         "first_event": None,
         "last_event": None,
+        "status": "empty",
         "error": None,
         "indexed_at": None,
     }
+    # What was wrong before is known to be wrong still only if nobody has looked, or could.
+    old_error = before["error"] if result is None and not _was_refused(before) else None
     result = result or ReadResult()
     read_until = max(before["read_until"], result.read_until)
     unreadable = before["unreadable"] + result.unreadable
     events = before["events"] + result.events
     changed = datetime.fromtimestamp(found.mtime_ns / 1e9, UTC)
     finished = found.is_compressed or (now - changed).total_seconds() > _STILL_WRITING
-    error = found.error or result.problem or before["error"]
-    torn = max(0, text_size(found) - read_until) if finished and error is None else 0
+    error = found.error or result.problem or old_error
+    torn = max(0, (text_size(found) or 0) - read_until) if finished and error is None else 0
     first_event = _earliest(before["first_event"], result.first_event)
     return {
         "file_id": found.file_id,
@@ -113,17 +164,17 @@ def _row(found: FoundFile, known: Row | None, result: ReadResult | None, now: da
         "unreadable": unreadable,
         "first_event": first_event,
         "last_event": _latest(before["last_event"], result.last_event),
-        "status": _status(found.error, error, events, unreadable, torn),
+        "status": _status(found, error, events, unreadable, torn),
         "error": error,
         "vanished_at": None,
-        "indexed_at": now if before["indexed_at"] is None or result != ReadResult() else before["indexed_at"],
+        "indexed_at": now if before["indexed_at"] is None or result.has_lines else before["indexed_at"],
         DAY: (first_event or changed).date(),
     }
 
 
-def _status(unreadable_file: str | None, error: str | None, events: int, unreadable: int, torn: int) -> str:
-    if unreadable_file is not None:
-        return "unreadable"
+def _status(found: FoundFile, error: str | None, events: int, unreadable: int, torn: int) -> str:
+    if found.error is not None or (error or "").startswith(CANNOT_READ):
+        return UNREADABLE_FILE
     if error is not None or unreadable:
         return "damaged"
     if torn:
@@ -142,8 +193,8 @@ def _latest(one: datetime | None, other: datetime | None) -> datetime | None:
 def _is_in(path: str, places: Sequence[str]) -> bool:
     """Whether a file would be found now if it were there."""
     for place in map(os.path.abspath, places):
-        if path == place.removesuffix(".gz") or path.startswith(place.rstrip("/") + "/"):
+        if path == place.removesuffix(GZIP) or path.startswith(place.rstrip("/") + "/"):
             return True
-        if fnmatch.fnmatch(path, place) or fnmatch.fnmatch(path + ".gz", place):
+        if covers(path, place) or covers(path + GZIP, place):
             return True
     return False

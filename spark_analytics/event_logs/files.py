@@ -1,12 +1,14 @@
-"""Finds event logs, and knows them again when they have grown, were compressed or were moved."""
+"""Finds event logs, and what they are known by when they have grown, were compressed or were moved."""
 
 from __future__ import annotations
 
 import glob
 import gzip
 import hashlib
+import json
 import os
 import re
+import stat
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ from pathlib import Path
 import attrs
 
 from spark_analytics.errors import CatalogueError
+from spark_analytics.table import as_bigint
 
 GZIP = ".gz"
 
@@ -31,17 +34,20 @@ class FoundFile:
     """An event log as it is now.
 
     Attributes:
+        file_id: By its first line; by its name if it has none.
         name: Where it is, with the `.gz` that it may have.
         complete: Bytes of text up to the last whole line; None if it is compressed, and only reading it tells.
         error: Why it cannot be read.
+        is_foreign: Whether another one may have the same first line.
     """
 
     file_id: str
     name: str
     size: int
-    mtime_ns: int
+    mtime_ns: int = attrs.field(converter=as_bigint)
     complete: int | None
     error: str | None = None
+    is_foreign: bool = False
 
     @property
     def is_compressed(self) -> bool:
@@ -55,21 +61,27 @@ class FoundFile:
 
 
 def find_event_logs(places: Iterable[str]) -> list[FoundFile]:
-    """All event logs in these folders (and those below them), or under these names; each one once.
+    """All event logs in these folders (and those below them), or under these names; one at each place.
 
     Raises:
         CatalogueError: There is nothing of that name.
     """
-    best: dict[str, FoundFile] = {}
-    for name in sorted({name for place in places for name in _names(place)}):
+    at: dict[str, list[str]] = {}
+    for name in sorted({name for place in places for name in _names(place) if _is_text(name)}):
+        at.setdefault(name.removesuffix(GZIP), []).append(name)
+    found = [file_at(names) for names in at.values()]
+    return [one for one in found if one is not None]
+
+
+def file_at(names: Iterable[str]) -> FoundFile | None:
+    """The file of a place: the plain one before the compressed one, which may be half written as long as both are there."""
+    other = None
+    for name in names:
         found = look_at(name)
-        if found is None:
-            continue
-        known = best.get(found.file_id)
-        # The same one twice: killed between compressing and deleting, or a copy. A compressed one is complete.
-        if known is None or (found.is_compressed, found.size) > (known.is_compressed, known.size):
-            best[found.file_id] = found
-    return sorted(best.values(), key=lambda found: found.name)
+        if found is not None and found.error is None and found.complete != 0:
+            return found
+        other = other or found
+    return other
 
 
 def _names(place: str) -> Iterator[str]:
@@ -86,13 +98,26 @@ def _names(place: str) -> Iterator[str]:
             yield os.path.abspath(match)
 
 
+def _is_text(name: str) -> bool:
+    """Whether the tables can have a name: they are UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def look_at(name: str) -> FoundFile | None:
-    """What a file is; None if it has gone meanwhile."""
+    """What a file is; None if it is none, or has gone meanwhile."""
     try:
         status = os.stat(name)
-    except FileNotFoundError:
+    except OSError:
+        # Gone, or a link that leads nowhere.
         return None
-    stable = FoundFile(_hash(name.removesuffix(GZIP).encode()), name, status.st_size, status.st_mtime_ns, 0)
+    if not stat.S_ISREG(status.st_mode):
+        # Who opens a pipe waits until somebody writes.
+        return None
+    stable = FoundFile(hash_of(name.removesuffix(GZIP).encode()), name, status.st_size, status.st_mtime_ns, 0)
     try:
         first = _first_line(name)
         if not first:
@@ -102,18 +127,30 @@ def look_at(name: str) -> FoundFile | None:
         return attrs.evolve(stable, error=f"the compressed file is damaged: {error}")
     except OSError as error:
         return attrs.evolve(stable, error=error.strerror or str(error))
-    return attrs.evolve(stable, file_id=_hash(first), complete=complete)
+    return attrs.evolve(stable, file_id=hash_of(first), complete=complete, is_foreign=not _is_numbered(first))
 
 
-def _hash(data: bytes) -> str:
+def hash_of(data: bytes) -> str:
+    """What is short and as good as the data."""
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
 def _first_line(name: str) -> bytes:
-    """The first whole line, which no other file has: the server numbers its events."""
+    """The first whole line, or so much of it that it is longer than any event."""
     with gzip.open(name) if name.endswith(GZIP) else open(name, "rb") as file:
         line = file.readline(_LONGEST_LINE)
-    return line if line.endswith(b"\n") else b""
+    return line if line.endswith(b"\n") or len(line) == _LONGEST_LINE else b""
+
+
+def _is_numbered(line: bytes) -> bool:
+    """Whether no other file has this line: the server numbers its events."""
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(values, dict):
+        return False
+    return isinstance(values.get("instance"), str) and isinstance(values.get("number"), int)
 
 
 def _complete_until(name: str, size: int) -> int:
@@ -130,12 +167,24 @@ def _complete_until(name: str, size: int) -> int:
     return 0
 
 
-def text_size(found: FoundFile) -> int:
-    """How many bytes of text a file has, as it says itself."""
+def check_place(place: str) -> None:
+    """See whether there is anything of that name, before anything is begun.
+
+    Raises:
+        CatalogueError: There is not.
+    """
+    next(_names(place), None)
+
+
+def text_size(found: FoundFile) -> int | None:
+    """How many bytes of text a file has, as it says itself; None if it cannot be asked any more."""
     if not found.is_compressed:
         return found.size
     if found.size < 4:
         return 0
-    with Path(found.name).open("rb") as file:
-        file.seek(-4, os.SEEK_END)
-        return int.from_bytes(file.read(4), "little")
+    try:
+        with Path(found.name).open("rb") as file:
+            file.seek(-4, os.SEEK_END)
+            return int.from_bytes(file.read(4), "little")
+    except OSError:
+        return None

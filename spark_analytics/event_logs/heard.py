@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from spark_analytics.event_logs.file_table import ReadResult
+from spark_analytics.event_logs.lines import Split
 from spark_analytics.event_logs.servers import Server, with_new
 
 
@@ -17,12 +18,14 @@ class Heard:
     """What is known of servers: from before, and now.
 
     Attributes:
-        new: What was heard now of each, with the first number of its new events.
+        new: What was heard now of each in each file, with the first number of its new events.
+        waiting: Servers of which something was left open.
     """
 
     before: Mapping[str, Server]
     new: list[tuple[Server, int]]
     now: datetime
+    waiting: frozenset[str]
 
     @property
     def events(self) -> int:
@@ -30,40 +33,58 @@ class Heard:
         return sum(server.events for server, _ in self.new)
 
     def is_late(self) -> bool:
-        """Whether files came in another order than they were written, or an event came twice."""
-        return any(
-            first <= self.before[server.instance].last_number
-            for server, first in self.new
-            if server.instance in self.before
-        )
+        """Whether what followed from events before is void: files came in another order than they were written, an event
+        came twice, or a server is heard of that was done with.
+        """
+        return self._are_repeated() or any(self._was_done_with(server.instance) for server, _ in self.new)
 
-    def together(self, anew: bool) -> dict[str, Server]:
-        """All servers; `anew` as if they had never been heard of before."""
-        servers = with_new(self.before, (server for server, _ in self.new))
-        if not anew:
-            return servers
-        return {
-            name: attrs.evolve(server, known_number=-1, known_until=None) for name, server in servers.items()
-        }
+    def _are_repeated(self) -> bool:
+        last = {name: server.last_number for name, server in self.before.items()}
+        for server, first in sorted(self.new, key=_first_number):
+            if first <= last.get(server.instance, -1):
+                return True
+            if server.events > server.last_number - first + 1:
+                return True
+            last[server.instance] = server.last_number
+        return False
 
-    def since(self, servers: Mapping[str, Server]) -> date:
-        """The first day about which something new may be known."""
-        told = {server.instance for server, _ in self.new}
-        times = [
-            server.known_until or server.started_at
-            for server in servers.values()
-            if server.instance in told or not server.has_stopped
-        ]
+    def _was_done_with(self, instance: str) -> bool:
+        """Whether all that a server had left open was ended, for good. If there was nothing, that may have been so."""
+        before = self.before.get(instance)
+        return before is not None and instance not in self.waiting and before.is_settled(self.now)
+
+    def together(self) -> dict[str, Server]:
+        """All servers."""
+        return with_new(self.before, (server for server, _ in self.new))
+
+    def since(self, servers: Iterable[Server]) -> date:
+        """The first day about which something new may be known. Nothing is of servers that were not heard of, unless
+        something of them was open.
+        """
+        telling = self.waiting | {server.instance for server, _ in self.new}
+        times = [server.known_until or server.started_at for server in servers if server.instance in telling]
+        # A clock may have been set back.
+        times += [server.started_at for server, _ in self.new]
         return min(times, default=self.now).date()
 
 
-def results_of(counted: Iterable[Mapping[str, Any]]) -> dict[str, ReadResult]:
-    """What was read of each file, from what was counted for each file and server."""
-    results: dict[str, ReadResult] = {}
+def _first_number(part: tuple[Server, int]) -> int:
+    return part[1]
+
+
+def results_of(
+    splits: Iterable[Split], counted: Iterable[Mapping[str, Any]], refused: Mapping[str, str]
+) -> dict[str, ReadResult]:
+    """What was read of each file that was opened.
+
+    Args:
+        counted: What was counted for each file and server.
+        refused: Why files could not be read to their end.
+    """
+    results = {split.file_id: ReadResult(problem=refused.get(split.file_id)) for split in splits}
     for row in counted:
         result = ReadResult(**{field.name: row[field.name] for field in attrs.fields(ReadResult)})
-        before = results.get(row["file_id"])
-        results[row["file_id"]] = result if before is None else before.joined(result)
+        results[row["file_id"]] = results[row["file_id"]].joined(result)
     return results
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -10,15 +10,17 @@ import attrs
 import pyarrow as pa
 
 from spark_analytics.catalogue import Change, Snapshot
-from spark_analytics.event_logs.file_table import Row, new_splits, updated_rows
-from spark_analytics.event_logs.files import find_event_logs
+from spark_analytics.event_logs.copies import Row
+from spark_analytics.event_logs.file_table import UNREADABLE_FILE, new_splits, updated_rows
 from spark_analytics.event_logs.heard import Heard, results_of, servers_of
+from spark_analytics.event_logs.known import look_for_logs
+from spark_analytics.event_logs.lines import Split
 from spark_analytics.event_logs.servers import STOPPED, Server, known_servers
 from spark_analytics.event_schemas import EVENT_TABLES
 from spark_analytics.schemas import TABLES
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _DERIVED = [table for table in EVENT_TABLES if table.name not in ("events", "event_files")]
 
@@ -30,6 +32,8 @@ class EventSummary:
     Attributes:
         files: All event logs that were found.
         read: Those of them in which something was new.
+        unreadable: Lines that could not be understood.
+        refused: Event logs that the system does not give; the next run tries again.
         changed: Whether there is anything to publish.
     """
 
@@ -37,6 +41,7 @@ class EventSummary:
     read: int = 0
     events: int = 0
     unreadable: int = 0
+    refused: int = 0
     changed: bool = False
 
 
@@ -54,31 +59,25 @@ def index_events(
         now: Servers that were not heard of for a while before this have died.
 
     Raises:
-        CatalogueError: One of the places is not there.
+        CatalogueError: One of the places is not there; or events of another version are all that is left of a log.
     """
     places = list(places)
     now = now or datetime.now(UTC)
+    logs = look_for_logs(open_spark, change, places)
+    found, known = logs.found, logs.known
     base = change.base
-    known = _known_files(base)
-    found = find_event_logs(places)
     splits = new_splits(found, known)
-    new, counted = None, []
-    if splits:
-        spark = open_spark()
-        from spark_analytics.event_logs.job import count_new, write_new_events
-
-        new = write_new_events(spark, change, splits)
-        counted = [] if new is None else count_new(new)
-    results = results_of(counted)
+    new, counted, refused = _read_new(open_spark, change, splits)
+    results = results_of(splits, counted, refused)
     rows = updated_rows(found, known, results, places, now)
-    files_changed = sorted(rows, key=_file_id) != sorted(known.values(), key=_file_id)
+    files_changed = logs.are_new or sorted(rows, key=_file_id) != sorted(known.values(), key=_file_id)
     if files_changed:
         change.write_arrow(
             "event_files", pa.Table.from_pylist(rows, schema=TABLES["event_files"].arrow_schema())
         )
-    heard = Heard(_servers_before(base), servers_of(counted), now)
+    heard = Heard(_servers_before(base), servers_of(counted), now, _waiting(base))
     is_current = _is_current(base)
-    something_follows = new is not None or not is_current or _time_has_told(base, heard.before, now)
+    something_follows = new is not None or not is_current or _time_has_told(base, heard)
     if something_follows:
         spark = open_spark()
         from spark_analytics.event_logs.job import derive
@@ -89,19 +88,29 @@ def index_events(
         len({split.file_id for split in splits}),
         sum(result.events for result in results.values()),
         sum(result.unreadable for result in results.values()),
+        sum(row["status"] == UNREADABLE_FILE and row["vanished_at"] is None for row in rows),
         files_changed or something_follows,
     )
 
 
+def _read_new(
+    open_spark: Callable[[], SparkSession], change: Change, splits: list[Split]
+) -> tuple[DataFrame | None, list[Row], dict[str, str]]:
+    """Add what is new to `events`: the new events, what was counted of them, and why files could not be read."""
+    if not splits:
+        return None, [], {}
+    spark = open_spark()
+    from spark_analytics.event_logs.job import count_new, write_new_events
+
+    written = write_new_events(spark, change, splits)
+    if written.run is None:
+        return None, [], written.refused
+    new = written.read(spark, change.base)
+    return new, count_new(new), written.refused
+
+
 def _file_id(row: Row) -> str:
     return str(row["file_id"])
-
-
-def _known_files(base: Snapshot) -> dict[str, Row]:
-    """The rows of `event_files`; none if their events are not there, because another version wrote them."""
-    if not base.has("event_files") or (not base.has("events") and "events" in base.manifest.tables):
-        return {}
-    return {row["file_id"]: row for row in base.arrow("event_files").to_pylist()}
 
 
 def _servers_before(base: Snapshot) -> dict[str, Server]:
@@ -116,17 +125,21 @@ def _is_current(base: Snapshot) -> bool:
     )
 
 
-def _time_has_told(base: Snapshot, servers: Mapping[str, Server], now: datetime) -> bool:
+def _waiting(base: Snapshot) -> frozenset[str]:
+    """Servers of which something was left open."""
+    if not base.has("open_events"):
+        return frozenset()
+    return frozenset(base.arrow("open_events", ["instance"])["instance"].to_pylist())
+
+
+def _time_has_told(base: Snapshot, heard: Heard) -> bool:
     """Whether a server that was running has been silent for too long."""
-    if not servers:
+    if not heard.before:
         return False
-    waiting: set[str] = set()
-    if base.has("open_events"):
-        waiting = set(base.arrow("open_events", ["instance"])["instance"].to_pylist())
     for row in base.arrow("servers", ["instance", "ended_how"]).to_pylist():
-        server = servers[row["instance"]]
-        if row["ended_how"] != STOPPED and row["ended_how"] != server.ended_how(now):
+        server = heard.before[row["instance"]]
+        if row["ended_how"] != STOPPED and row["ended_how"] != server.ended_how(heard.now):
             return True
-        if row["instance"] in waiting and server.is_settled(now):
+        if row["instance"] in heard.waiting and server.is_settled(heard.now):
             return True
     return False

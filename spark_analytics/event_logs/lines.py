@@ -17,8 +17,16 @@ if TYPE_CHECKING:
 #: One task reads so many bytes of a plain file; a compressed one cannot be divided.
 SPLIT_SIZE = 16 * 1024 * 1024
 
-#: No event is longer. What is, is no event, and not worth the memory.
-_LONGEST_LINE = 1024 * 1024
+#: No event is longer: the server cuts its texts at half of this. Java holds a hundred lines and more at a time, and a
+#: few hundred of a megabyte each were the end of it.
+_LONGEST_LINE = 128 * 1024
+
+#: What a worker holds before it hands it on: so many lines, or so many characters of them.
+_BATCH_LINES = 20_000
+_BATCH_TEXT = 8 * 1024 * 1024
+
+#: How the system's refusal is told. It may not refuse the next time, and what is behind it was not read.
+CANNOT_READ = "the file cannot be read"
 
 SPLIT_SCHEMA = "file_id string, name string, begin bigint, finish bigint, at_line_start boolean"
 LINE_SCHEMA = "file_id string, line_end bigint, line string, problem string"
@@ -78,13 +86,21 @@ def _read_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     for batch in batches:
         for row in batch.to_pylist():
             split = Split(**row)
-            lines: list[TextLine] = []
-            for line in lines_of(split):
-                lines.append(line)
-                if len(lines) >= 20_000:
-                    yield _to_batch(split, lines)
-                    lines = []
-            yield _to_batch(split, lines)
+            for lines in _in_batches(lines_of(split)):
+                yield _to_batch(split, lines)
+
+
+def _in_batches(lines: Iterable[TextLine]) -> Iterator[list[TextLine]]:
+    """Lines as many at a time as are no burden: a small compressed file may have thousands of a megabyte each."""
+    batch: list[TextLine] = []
+    held = 0
+    for line in lines:
+        batch.append(line)
+        held += len(line.text or "")
+        if len(batch) >= _BATCH_LINES or held >= _BATCH_TEXT:
+            yield batch
+            batch, held = [], 0
+    yield batch
 
 
 def _to_batch(split: Split, lines: list[TextLine]) -> pa.RecordBatch:
@@ -122,7 +138,7 @@ def lines_of(split: Split) -> Iterator[TextLine]:
     except GZIP_ERRORS as error:
         yield TextLine(last, None, f"the compressed file is damaged: {error}")
     except OSError as error:
-        yield TextLine(last, None, f"the file cannot be read: {error.strerror or error}")
+        yield TextLine(last, None, f"{CANNOT_READ}: {error.strerror or error}")
 
 
 def _whole_lines(file: _Text, split: Split) -> Iterator[TextLine]:

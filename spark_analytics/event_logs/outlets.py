@@ -111,7 +111,7 @@ _OF_OUTAGE = (
     "min_by(error_class, IF(event = 'destination_failed', number, NULL)) AS failure_class",
     "max_by(reason, IF(event = 'destination_failed', number, NULL)) AS last_error",
     "max(event = 'destination_given_up') AS given_up",
-    "coalesce(sum(IF(event = 'destination_dropped', count, NULL)), 0) AS lost_messages",
+    "try_sum(IF(event = 'destination_dropped', count, NULL)) AS told_lost",
 )
 
 
@@ -134,6 +134,8 @@ def outages(steps_of: DataFrame, batch: Batch) -> DataFrame:
             "coalesce(failure_class, 'requested') AS error_class",
             f"""CASE next WHEN '{CONNECTED}' THEN 'recovered' WHEN '{NONE}' THEN 'closed'
                 ELSE {server_gone("lasts")} END AS ended_how""",
+            # A server tells it when the outage is over; of one that died before, nobody knows.
+            "IF(next IS NULL, told_lost, coalesce(told_lost, 0)) AS lost_messages",
             f"settled OR {_had_settled('last_seen')} AS is_final",
             f"coalesce(end_number <= known_number, false) AND {_had_settled('known_until')} AS was_final",
         )
@@ -152,7 +154,7 @@ def broadcasts(steps_of: DataFrame, batch: Batch) -> DataFrame:
     closed, report = "event = 'destination_closed'", "event = 'destination_statistics'"
     rests = [
         f"""greatest(coalesce(max(IF({closed}, {name}, NULL)), 0)
-            - coalesce(sum(IF({report}, {name}, NULL)), 0), 0) AS rest_{name}"""
+            - coalesce(try_sum(IF({report}, {name}, NULL)), 0), 0) AS rest_{name}"""
         for name in SUMS
     ]
     rows = steps_of.groupBy(*KEY, "life").agg(

@@ -34,7 +34,7 @@ _TOGETHER = (
     f"max(IF({_STARTED}, time, NULL)) AS start_time",
     f"max(IF({_STOPPED}, time, NULL)) AS stopped_at",
     f"max(IF({_STOPPED}, number, NULL)) AS stop_number",
-    f"max(IF({_STOPPED}, coalesce(duration, 0D), NULL)) AS duration",
+    f"max(IF({_STOPPED}, duration, NULL)) AS duration",
     f"max(IF({_STOPPED}, reason, NULL)) AS reason",
     f"max(IF({_STOPPED}, clean, NULL)) AS clean",
     f"first(IF({_STOPPED}, dropped_by_reason, NULL), true) AS dropped_by_reason",
@@ -42,8 +42,11 @@ _TOGETHER = (
     "max_by(video, IF(event = 'codec_detected', number, NULL)) AS video_codec",
     "max_by(audio, IF(event = 'codec_detected', number, NULL)) AS audio_codec",
     *(f"max(IF({_STOPPED}, {name}, NULL)) AS total_{name}" for name in SUMS),
-    *(f"sum(IF({_REPORT}, {name}, NULL)) AS sum_{name}" for name in SUMS),
+    *(f"try_sum(IF({_REPORT}, {name}, NULL)) AS sum_{name}" for name in SUMS),
 )
+
+# The server died before it had told anything.
+_IS_UNKNOWN = "stopped_at IS NULL AND reported_at IS NULL AND server_how = 'died'"
 
 _COMPLETED = (
     *KEY,
@@ -60,14 +63,14 @@ _COMPLETED = (
     "last_seen",
     "known_until",
     # Without the event of its beginning, how long it lasted tells.
-    f"coalesce(start_time, {earlier('stopped_at', 'duration')}) AS started_at",
+    f"coalesce(start_time, {earlier('stopped_at', 'coalesce(duration, 0D)')}) AS started_at",
     "coalesce(stopped_at, gone_at) AS ended_at",
     "coalesce(duration, {lasted}) AS seconds".format(
-        lasted=seconds_between("start_time", "coalesce(gone_at, last_seen)")
+        lasted=seconds_between("start_time", "coalesce(stopped_at, gone_at, last_seen)")
     ),
     "stopped_at IS NULL AND NOT settled AS is_open",
     "IF(stopped_at IS NULL, settled, stop_number > known_number) AS is_new",
-    *(f"coalesce(total_{name}, sum_{name}, 0) AS {name}" for name in SUMS),
+    *(f"coalesce(total_{name}, sum_{name}, IF({_IS_UNKNOWN}, NULL, 0)) AS {name}" for name in SUMS),
     *(f"greatest(coalesce(total_{name}, 0) - coalesce(sum_{name}, 0), 0) AS rest_{name}" for name in SUMS),
 )
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import date
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from spark_analytics.catalogue import Change, Snapshot
+from spark_analytics.catalogue import Change, Snapshot, folder_of
 from spark_analytics.event_logs import daily, outlets
 from spark_analytics.event_logs.audience import audience
-from spark_analytics.event_logs.batch import Batch
+from spark_analytics.event_logs.batch import Batch, each_once
 from spark_analytics.event_logs.carrying import open_events
 from spark_analytics.event_logs.deliveries import DESTINATION, deliveries
 from spark_analytics.event_logs.spells import spells
@@ -96,16 +96,22 @@ def _kept(*frames: DataFrame) -> Iterator[list[DataFrame]]:
 
 
 def _write_destinations(writer: _Writer, first: date) -> None:
-    """Days that are over and in which nothing was open stay as they are."""
+    """Days that are over and in which nothing was open stay as they are, and what ended before them is not read."""
     in_days = fn.col(DAY) >= fn.lit(first)
+    drops = writer.all("events").where(in_days & (fn.col("event") == "destination_dropped"))
     rows = daily.destinations(
-        writer.all("destination_states"),
-        writer.all("publishes"),
-        writer.all("outages"),
-        writer.all("events").where(in_days & (fn.col("event") == "destination_dropped")),
+        writer.all("destination_states").where(_reaches("ended", first)),
+        writer.all("publishes").where(_reaches("ended_at", first)),
+        writer.all("outages").where(in_days),
+        each_once(drops),
         writer.all("deliveries").where(in_days & (fn.col("role") == DESTINATION)),
     )
     writer.replace_days("destinations", rows.where(in_days), first)
+
+
+def _reaches(end: str, first: date) -> Column:
+    """Whether something has not ended before a day."""
+    return fn.col(end).isNull() | (fn.col(end) >= fn.lit(datetime.combine(first, time.min, UTC)))
 
 
 class _Writer:
@@ -120,7 +126,7 @@ class _Writer:
     def write(self, table: str, rows: DataFrame) -> set[date]:
         """Add rows with `is_new`, and put those with `is_open` in the place of the open ones before.
 
-        Returns the days of rows that are new or open, if they are few.
+        Returns the days of all of them.
         """
         keep = [run for run in self._base.runs(table) if not run.endswith(OPEN)]
         if "is_new" not in rows.columns:
@@ -138,7 +144,14 @@ class _Writer:
         still_open = here.filter(pc.invert(is_new))
         if len(still_open):
             self._change.write_arrow(table, still_open, part=OPEN)
-        return set(pc.unique(here[DAY]).to_pylist())
+        return self._days_written(table)
+
+    def _days_written(self, table: str) -> set[date]:
+        """The days of rows that this run has written."""
+        runs = (self._change.run, self._change.run + OPEN)
+        folders = [folder_of(self._base.root, table, run) for run in runs]
+        names = [path.name for folder in folders for path in folder.glob(f"{DAY}=*")]
+        return {date.fromisoformat(name.removeprefix(f"{DAY}=")) for name in names}
 
     def all(self, table: str) -> DataFrame:
         """All rows of a table as it will be."""

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import fnmatch
 import glob
 import os
 import posixpath
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import Any
+from urllib.parse import quote, unquote
 
 import attrs
 
-from spark_analytics.errors import CatalogueError
+from spark_analytics.errors import CatalogueError, NothingThereError
+from spark_analytics.patterns import covers, fixed_part, is_pattern, matches
 from spark_analytics.scanning.sources import file_system_of, is_uri
+from spark_analytics.table import as_bigint
 
 #: What recordings end in; a file that is named itself may be called anything.
 _SUFFIX = ".flv"
 
-_WILD = "*?["
+#: Options behind an address, as pyarrow takes them; a question mark alone stands for any sign.
+_OPTIONS = re.compile(r"\?\w+=")
 
 
 @attrs.frozen
@@ -28,7 +32,7 @@ class FoundFile:
 
     path: str
     size: int
-    mtime_ns: int
+    mtime_ns: int = attrs.field(converter=as_bigint)
 
     @property
     def file_id(self) -> str:
@@ -38,7 +42,8 @@ class FoundFile:
     @property
     def name(self) -> str:
         """Its name without the folder."""
-        return posixpath.basename(self.path)
+        name = posixpath.basename(self.path)
+        return unquote(name) if is_uri(self.path) else name
 
 
 def file_id_of(path: str) -> str:
@@ -61,7 +66,7 @@ class Place:
     def covers(self, path: str) -> bool:
         """Whether a file of this path would have been found there."""
         if self.pattern is not None:
-            return fnmatch.fnmatch(path, self.pattern)
+            return covers(unquote(path) if is_uri(path) else path, self.pattern)
         return path == self.prefix or path.startswith(self.prefix.rstrip("/") + "/")
 
 
@@ -85,7 +90,8 @@ def find_recordings(names: Iterable[str], warn: Callable[[str], None] = lambda _
         warn: Gets a line for each folder that cannot be looked into.
 
     Raises:
-        CatalogueError: One of them is not there. A disk that is not mounted must not look like one that was emptied.
+        NothingThereError: One of them is not there. A disk that is not mounted must not look like one that was emptied.
+        CatalogueError: Whether it is there cannot be told, or it may not be named like this.
     """
     files: dict[str, FoundFile] = {}
     places: list[Place] = []
@@ -96,22 +102,51 @@ def find_recordings(names: Iterable[str], warn: Callable[[str], None] = lambda _
     return Listing(files, tuple(places))
 
 
+def place_of(name: str) -> Place:
+    """A place that need not be there any more."""
+    path = name.rstrip("/") if is_uri(name) else _local(name)
+    return Place(path, path if is_pattern(name) else None)
+
+
+def check_places(names: Iterable[str]) -> None:
+    """See whether all places on this machine are there, before anything is begun.
+
+    Raises:
+        NothingThereError: One is not.
+    """
+    for name in names:
+        path = _local(name)
+        if not is_uri(name) and not os.path.exists(path):
+            _check_pattern(name, path)
+
+
 # -- this machine --------------------------------------------------------------------------------------------
 
 
+def _local(name: str) -> str:
+    return os.path.abspath(name.removeprefix("file://"))
+
+
+def _check_pattern(name: str, path: str) -> None:
+    if not is_pattern(name):
+        raise NothingThereError(f"There is no file or folder {name}.")
+    folder = fixed_part(path)
+    if not os.path.isdir(folder or "/"):
+        raise NothingThereError(f"There is no folder {folder}, where {name} is to be looked for.")
+
+
 def _look_at_local(name: str, warn: Callable[[str], None]) -> tuple[Place, list[FoundFile]]:
-    path = os.path.abspath(name.removeprefix("file://"))
+    path = _local(name)
     if os.path.isdir(path):
         return Place(path), list(_files_below(path, warn))
     if os.path.exists(path):
         return Place(path), _stat(path, warn)
-    if any(sign in name for sign in _WILD):
-        matches = sorted(glob.glob(path, recursive=True))
-        found = [file for match in matches if os.path.isfile(match) for file in _stat(match, warn)]
-        for folder in filter(os.path.isdir, matches):
-            found += _files_below(folder, warn)
-        return Place(path, path), found
-    raise CatalogueError(f"There is no file or folder {name}.")
+    _check_pattern(name, path)
+    matched = sorted(glob.glob(path, recursive=True))
+    found = [file for match in matched if os.path.isfile(match) for file in _stat(match, warn)]
+    for folder in filter(os.path.isdir, matched):
+        found += _files_below(folder, warn)
+    return Place(path, path), found
 
 
 def _files_below(folder: str, warn: Callable[[str], None]) -> Iterator[FoundFile]:
@@ -132,8 +167,12 @@ def _stat(path: str, warn: Callable[[str], None]) -> list[FoundFile]:
     except UnicodeEncodeError:
         warn(f"{path!r} is left out: its name is not UTF-8, and a table could not hold it")
         return []
-    except OSError:
-        # Deleted since it was listed.
+    except OSError as error:
+        # One that was deleted since it was listed is no news.
+        if os.path.islink(path):
+            warn(f"{path} is left out: the link leads nowhere")
+        elif os.path.lexists(path):
+            warn(f"{path} is left out: {error.strerror}")
         return []
     if not stat.S_ISREG(found.st_mode):
         # To open a pipe would wait for somebody to write to it.
@@ -148,14 +187,13 @@ def _stat(path: str, warn: Callable[[str], None]) -> list[FoundFile]:
 def _look_at_uri(name: str) -> tuple[Place, list[FoundFile]]:
     from pyarrow import fs
 
-    scheme, _, rest = name.partition("://")
-    wild = min((rest.find(sign) for sign in _WILD if sign in rest), default=-1)
-    base = name if wild < 0 else f"{scheme}://{rest[:wild].rpartition('/')[0]}"
+    _refuse_secrets(name)
+    base = fixed_part(name)
     try:
         system, inner = file_system_of(base)
         info = system.get_file_info(inner)
         if info.type == fs.FileType.NotFound:
-            raise CatalogueError(f"There is no file or folder {base}.")
+            raise NothingThereError(f"There is no file or folder {base}.")
         if info.type == fs.FileType.File:
             return Place(name), [_found(base, inner, info)]
         infos = system.get_file_info(fs.FileSelector(inner, recursive=True))
@@ -166,12 +204,31 @@ def _look_at_uri(name: str) -> tuple[Place, list[FoundFile]]:
         for info in infos
         if info.type == fs.FileType.File and "/." not in info.path[len(inner) :]
     ]
-    if wild < 0:
-        return Place(name.rstrip("/")), [file for file in found if file.path.endswith(_SUFFIX)]
-    return Place(name, name), [file for file in found if fnmatch.fnmatch(file.path, name)]
+    recordings = [file for file in found if file.path.endswith(_SUFFIX)]
+    if base == name:
+        return Place(name.rstrip("/")), recordings
+    place = Place(name, name)
+    named = [file for file in found if matches(unquote(file.path), name)]
+    return place, [*named, *(file for file in recordings if place.covers(file.path))]
+
+
+def _refuse_secrets(name: str) -> None:
+    """Addresses are stored with every recording and shown to everybody: nothing secret may be in them."""
+    address = name.partition("://")[2]
+    if ":" in address.partition("/")[0].rpartition("@")[0]:
+        raise CatalogueError(
+            "An address with a password in it would be stored with every recording: give keys another way, "
+            "such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment."
+        )
+    if _OPTIONS.search(address):
+        raise CatalogueError(
+            f"{name[: name.index('?')]}: options behind a question mark are not taken; give them another way, "
+            "such as AWS_ENDPOINT_URL in the environment."
+        )
 
 
 def _found(base: str, inner: str, info: Any) -> FoundFile:
     """The URI of a file from that of the folder, and the path of both inside of the file system."""
-    rest = info.path[len(inner) :]
+    # Whoever opens an URI takes a percent sign for an escape, and names of recordings have some of their own.
+    rest = quote(info.path[len(inner) :])
     return FoundFile(base.rstrip("/") + rest if rest else base, int(info.size), int(info.mtime_ns or 0))

@@ -12,31 +12,33 @@ from spark_analytics.schemas import INCIDENTS, KEYFRAMES, RECORDINGS, SECONDS, S
 
 RECORDING_TABLES = (RECORDINGS, KEYFRAMES, SECONDS, INCIDENTS, SESSIONS)
 
-_COLUMNS = ["path", "size", "mtime_ns", "status", "indexer_version", "vanished_at", "run"]
+_COLUMNS = ["path", "size", "mtime_ns", "status", "indexer_version", "vanished_at", "run", "error"]
 
 
-def is_outdated(base: Snapshot) -> bool:
-    """Whether there are tables that another version of this program wrote: then everything is read anew."""
+def outdated_tables(base: Snapshot) -> list[str]:
+    """The tables that another version of this program wrote. If there are any, everything that is there is read anew."""
     tables = base.manifest.tables
-    return any(
-        table.name in tables and tables[table.name].version != table.version for table in RECORDING_TABLES
-    )
+    return [
+        table.name
+        for table in RECORDING_TABLES
+        if table.name in tables and tables[table.name].version != table.version
+    ]
 
 
 def known_recordings(base: Snapshot) -> dict[str, Row]:
     """What the last run has seen, by path."""
-    if is_outdated(base) or not base.has(RECORDINGS.name):
+    if not base.has(RECORDINGS.name):
         return {}
     rows = base.arrow(RECORDINGS.name, _COLUMNS).to_pylist()
     return {row["path"]: row for row in rows}
 
 
-def paths_of_outdated(base: Snapshot) -> list[str]:
-    """The recordings of a catalogue that is read anew, and that are still there: they are looked at again, too."""
+def paths_still_there(base: Snapshot) -> list[str]:
+    """The recordings of a catalogue, of whatever version, that are still there."""
     import pyarrow.parquet as pq
 
     state = base.manifest.tables.get(RECORDINGS.name)
-    if state is None or not is_outdated(base):
+    if state is None:
         return []
     paths: set[str] = set()
     for file in files_of(base.folders(RECORDINGS.name, state.runs)):

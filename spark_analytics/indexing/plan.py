@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from heapq import heapify, heapreplace
 from typing import Any
 
 import attrs
 
 from spark_analytics.analysis.rules import INDEXER_VERSION, SETTLED_AFTER
+from spark_analytics.gone import is_gone
 from spark_analytics.indexing.files import FoundFile, Listing
 
 #: A row of `recordings`.
 Row = dict[str, Any]
+
+#: The status of a file that the system does not give: it is tried again each time.
+UNREADABLE = "unreadable"
 
 MIB = 1024 * 1024
 
@@ -21,7 +25,7 @@ _SMALLEST_PART = 64 * MIB
 _LARGEST_PART = 1024 * MIB
 
 #: What one task reads at most, so that there is progress to see, and little to do again if a machine fails.
-_TASK_BYTES = 4096 * MIB
+_TASK_BYTES = 1024 * MIB
 _TASK_FILES = 2000
 
 #: What opening a file costs, in bytes that could be read in that time.
@@ -33,12 +37,15 @@ _TASKS_PER_CORE = 3
 
 @attrs.frozen
 class Split:
-    """A part of a file that one task reads: all tags that begin from `lo` on and before `hi`."""
+    """A part of a file that one task reads: all tags that begin from `lo` on and before `hi`.
 
-    path: str
-    file_id: str
-    size: int
-    settled: bool
+    Attributes:
+        file_number: Which one it is of the files that are read.
+        number: Which part of the file this is.
+    """
+
+    file: FoundFile
+    file_number: int
     number: int
     lo: int
     hi: int
@@ -46,7 +53,7 @@ class Split:
     @property
     def is_whole_file(self) -> bool:
         """Whether there is no other part."""
-        return self.hi - self.lo == self.size
+        return self.hi - self.lo == self.file.size
 
 
 @attrs.frozen
@@ -71,33 +78,51 @@ class Plan:
         return not (self.read or self.vanished or self.returned)
 
 
-def make_plan(listing: Listing, known: Mapping[str, Row], now: float) -> Plan:
+def make_plan(listing: Listing, known: Mapping[str, Row], now: float, anew: bool = False) -> Plan:
     """Compare what was found with what is known.
 
     Args:
         known: Rows of `recordings` by their paths.
         now: Seconds since 1970.
+        anew: Whether all that was found is read, known or not.
     """
     read, returned = [], []
     for path, file in listing.files.items():
         row = known.get(path)
-        if row is None or _must_be_read(file, row, now):
+        if anew or row is None or _must_be_read(file, row, now):
             read.append(file)
         elif row["vanished_at"] is not None:
             returned.append(row)
     vanished = [
         row
         for path, row in known.items()
-        if row["vanished_at"] is None and path not in listing.files and listing.covers(path)
+        if row["vanished_at"] is None and path not in listing.files and listing.covers(path) and is_gone(path)
     ]
     kept = len(listing.files) - len(read)
     return Plan(tuple(read), tuple(vanished), tuple(returned), kept)
 
 
+def tells_news(plan: Plan, rows: Sequence[Row], known: Mapping[str, Row]) -> bool:
+    """Whether a run has found out anything: files that still cannot be read are no news.
+
+    Args:
+        rows: Rows of `recordings` of what was read.
+    """
+    if plan.vanished or plan.returned:
+        return True
+    same = ("size", "mtime_ns", "status", "error")
+    return any(
+        row["status"] != UNREADABLE
+        or (before := known.get(row["path"])) is None
+        or any(row[name] != before[name] for name in same)
+        for row in rows
+    )
+
+
 def _must_be_read(file: FoundFile, row: Row, now: float) -> bool:
     if (file.size, file.mtime_ns) != (row["size"], row["mtime_ns"]):
         return True
-    if row["indexer_version"] != INDEXER_VERSION or row["status"] == "unreadable":
+    if row["indexer_version"] != INDEXER_VERSION or row["status"] == UNREADABLE:
         return True
     # It was being written at the last run, and nobody has since: it is what a crash left of it.
     return row["status"] == "growing" and is_settled(file, now)
@@ -108,11 +133,10 @@ def is_settled(file: FoundFile, now: float) -> bool:
     return now - file.mtime_ns / 1e9 >= SETTLED_AFTER
 
 
-def make_tasks(files: tuple[FoundFile, ...], parallelism: int, now: float) -> list[list[Split]]:
+def make_tasks(files: tuple[FoundFile, ...], parallelism: int) -> list[list[Split]]:
     """Cut large files into parts, and share all parts out evenly."""
-    splits = [
-        split for file in files for split in cut(file, part_size(files, parallelism), is_settled(file, now))
-    ]
+    size = part_size(files, parallelism)
+    splits = [split for number, file in enumerate(files) for split in cut(file, number, size)]
     total = sum(file.size for file in files)
     wanted = max(parallelism * _TASKS_PER_CORE, total // _TASK_BYTES, len(files) // _TASK_FILES)
     tasks: list[list[Split]] = [[] for _ in range(min(len(splits), wanted))]
@@ -134,11 +158,8 @@ def part_size(files: tuple[FoundFile, ...], parallelism: int) -> int:
     return min(max(fair, _SMALLEST_PART), _LARGEST_PART)
 
 
-def cut(file: FoundFile, size: int, settled: bool) -> list[Split]:
+def cut(file: FoundFile, file_number: int, size: int) -> list[Split]:
     """The parts of a file, all of about this size."""
     count = max(1, round(file.size / size))
     edges = [file.size * number // count for number in range(count + 1)]
-    return [
-        Split(file.path, file.file_id, file.size, settled, number, edges[number], edges[number + 1])
-        for number in range(count)
-    ]
+    return [Split(file, file_number, number, edges[number], edges[number + 1]) for number in range(count)]

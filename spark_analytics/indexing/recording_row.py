@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import attrs
+import numpy as np
 
 from rtmprelay.flv.names import RecordingName, parse_recording_name
 from rtmprelay.flv.scan import DamageKind
@@ -13,6 +14,7 @@ from spark_analytics.analysis.findings import DRIFT, Incident
 from spark_analytics.analysis.part import Part, usual_picture_step
 from spark_analytics.analysis.rules import DRIFT_LEAST_MS, DRIFT_MS, INDEXER_VERSION
 from spark_analytics.indexing.files import FoundFile
+from spark_analytics.indexing.part_result import reason_of
 from spark_analytics.indexing.plan import is_settled
 from spark_analytics.indexing.stitching import FileResult
 
@@ -35,35 +37,38 @@ _HARMLESS = {DamageKind.WRONG_SIZE.name.lower(), DamageKind.WRONG_TRAILER.name.l
 #: How large a file is that is a file header and nothing else.
 _HEADER_SIZE = 13
 
+#: Characters of the name of an app or a stream; on the wire they have fewer.
+_LONGEST_NAME = 1024
+
 #: No recording began before this or will begin after it: seconds since 1970.
 _EARLIEST, _LATEST = 0.0, 7.9e9
 
 
 @attrs.frozen
-class FileFrame:
-    """What the rows of other tables need to know of their file.
+class Reading:
+    """The run that reads files: what it is called, and when it began."""
 
-    Attributes:
-        started_us: When the recording began, microseconds since 1970.
-        step_ms: The usual step from picture to picture.
-        frame_ms: How long an audio frame is; None if audio changes in the file.
+    run: str
+    now: datetime
+
+
+def judged(file: FoundFile, result: FileResult, reading: Reading) -> tuple[dict[str, Any], list[Incident]]:
+    """The row of a file, and what is wrong with all of it. Whatever it is, it must not end the job."""
+    try:
+        row = recording_row(file, result, reading)
+        return row, drift_incident(row, result)
+    except Exception as error:
+        return recording_row(file, FileResult(error=reason_of(error)), reading), []
+
+
+def recording_row(file: FoundFile, result: FileResult, reading: Reading) -> dict[str, Any]:
+    """The row of a file, with `step_ms`, the usual step from picture to picture, and `frame_ms`, how long an audio
+    frame is, which the other tables need.
     """
-
-    file_id: str
-    path: str
-    app: str
-    stream: str
-    started_us: int
-    step_ms: float | None
-    frame_ms: float | None
-
-
-def recording_row(file: FoundFile, result: FileResult, run: str, now: datetime) -> dict[str, Any]:
-    """The row of a file."""
     part, counts = result.part, result.part.counts
     has_frames = len(part.all.first) > 0
     duration_ms = max(0, part.newest_ms) if has_frames else 0
-    status = status_of(file, result, now)
+    status = status_of(file, result, reading.now)
     app, stream, segment, started, source = _origin(file, result, duration_ms)
     app, stream = _as_text(app), _as_text(stream)
     step_ms = usual_picture_step(part)
@@ -111,31 +116,19 @@ def recording_row(file: FoundFile, result: FileResult, run: str, now: datetime) 
         "dropped_frames": _dropped(part, step_ms),
         "audio_drift_ms_per_hour": _drift(result),
         "first_timestamp_ms": result.beginning.first_ms if has_frames else None,
-        "run": run,
+        "run": reading.run,
         "vanished_at": None,
-        "indexed_at": now,
+        "indexed_at": reading.now,
         "indexer_version": INDEXER_VERSION,
         "day": started.date(),
+        "step_ms": step_ms,
+        "frame_ms": _audio_frame_ms(result),
     }
-
-
-def frame_of(row: dict[str, Any], result: FileResult) -> FileFrame:
-    """What other tables need of it."""
-    started_us = int(row["started_at"].timestamp()) * 1_000_000 + row["started_at"].microsecond
-    return FileFrame(
-        row["file_id"],
-        row["path"],
-        row["app"],
-        row["stream"],
-        started_us,
-        usual_picture_step(result.part),
-        _audio_frame_ms(result),
-    )
 
 
 def drift_incident(row: dict[str, Any], result: FileResult) -> list[Incident]:
     """That audio runs away from its samples, if it does."""
-    frame_ms, counts = _audio_frame_ms(result), result.part.counts
+    frame_ms, counts = row["frame_ms"], result.part.counts
     per_hour = row["audio_drift_ms_per_hour"]
     if frame_ms is None or per_hour is None:
         return []
@@ -183,15 +176,15 @@ def _origin(
     started = metadata.get("rtmprelay_started")
     if isinstance(started, float) and _EARLIEST < started < _LATEST:
         return app, stream, segment, datetime.fromtimestamp(started, UTC), "metadata"
-    if name is not None:
+    if name is not None and _EARLIEST < name.started.timestamp() < _LATEST:
         return app, stream, segment, name.started, "name"
     ended = datetime.fromtimestamp(min(max(file.mtime_ns / 1e9, _EARLIEST), _LATEST), UTC)
     return app, stream, segment, ended - timedelta(milliseconds=duration_ms), "mtime"
 
 
 def _as_text(name: str) -> str:
-    """A name as a table can hold it: a stranger may call his stream what is no text."""
-    return name.encode("utf-8", "replace").decode()
+    """A name as a table can hold it, once for each row: a stranger may call his stream what is no text, or a novel."""
+    return name[:_LONGEST_NAME].encode("utf-8", "replace").decode()
 
 
 def _picture_in(result: FileResult) -> tuple[int, int] | None:
@@ -205,7 +198,7 @@ def _dropped(part: Part, step_ms: float | None) -> int | None:
     """How many more pictures the steps have room for; as in `seconds`, a quarter of one is no picture."""
     if not step_ms:
         return None
-    total = sum(step * count for step, count in enumerate(part.steps.tolist()) if count)
+    total = int(np.arange(len(part.steps)) @ part.steps)
     return max(0, int(total / step_ms - int(part.steps.sum()) + 0.25))
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_analytics.catalogue import Snapshot
-from spark_analytics.indexing.plan import Plan, Row
+from spark_analytics.indexing.plan import Plan
 from spark_analytics.parquet_files import files_of
 from spark_analytics.schemas import RECORDINGS
 
@@ -37,11 +37,14 @@ def runs_to_rewrite(base: Snapshot, tables: Iterable[str], changed: Collection[s
 
 
 def new_recordings(
-    base: Snapshot, plan: Plan, rows: list[Row], rewritten: Collection[str], run: str, now: datetime
+    base: Snapshot, plan: Plan, new: pa.Table, rewritten: Collection[str], run: str, now: datetime
 ) -> pa.Table:
-    """The table `recordings` of the next version."""
+    """The table `recordings` of the next version.
+
+    Args:
+        new: Rows of the files that were read.
+    """
     schema = RECORDINGS.arrow_schema()
-    new = pa.Table.from_pylist(rows, schema=schema)
     if not base.has("recordings"):
         return new
     old = base.arrow("recordings").cast(schema)

@@ -1,89 +1,137 @@
-"""The rows that the workers send: seconds, keyframes, incidents and parts in one table, because a task has one result."""
+"""The rows that workers send, before it is known when recordings were made and how their parts belong together.
+
+A file is known by its number among those that a run reads.
+"""
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 import pyarrow as pa
 
-from spark_analytics.analysis.findings import KEYFRAME_COLUMNS, Incident, KeyframeRows
-from spark_analytics.analysis.seconds import LARGEST, NOTHING, SUMS, SecondSums
-from spark_analytics.table import Column, Table
+from spark_analytics.analysis.findings import KEYFRAME_COLUMNS, Findings, Incident, KeyframeRows
+from spark_analytics.analysis.seconds import COLUMNS, SecondSums
+from spark_analytics.scanning.tag_arrays import Integers
+from spark_analytics.schemas import RECORDINGS
 
-SECOND, KEYFRAME, INCIDENT, PART = "second", "keyframe", "incident", "part"
+FILE = "file"
 
-#: What a row of each kind has; all else is null.
-SCAN_ROWS = Table(
-    "scan_rows",
-    1,
-    "What was read, before it is known how it belongs together.",
-    (
-        Column("row", "string", "what kind of row this is"),
-        Column("file_id", "string", "which file"),
-        Column("part", "int", "which part of it"),
-        Column("second", "bigint", "of a second: which one"),
-        *(Column(name, "bigint", "of a second") for name in (*SUMS, *LARGEST)),
-        *(Column(name, "bigint", "of a keyframe, or an incident") for name in KEYFRAME_COLUMNS),
-        Column("length_ms", "bigint", "of an incident"),
-        Column("kind", "string", "of an incident"),
-        Column("detail", "string", "of an incident"),
-        Column("summary", "binary", "of a part: what is known of it, pickled"),
-    ),
-    (),
+#: What is sent of files that one task has read wholly: their rows of `recordings`, and what the other tables need.
+RECORDING_ROWS = pa.schema(
+    [(FILE, pa.int32()), *RECORDINGS.arrow_schema(), ("step_ms", pa.float64()), ("frame_ms", pa.float64())]
 )
 
-_SCHEMA = SCAN_ROWS.arrow_schema()
+#: Of a largest one that there is not, `analysis.seconds.NOTHING` is sent.
+SECOND_ROWS = pa.schema(
+    [(FILE, pa.int32()), ("second", pa.int64()), *((name, pa.int64()) for name in COLUMNS)]
+)
+
+KEYFRAME_ROWS = pa.schema([(FILE, pa.int32()), *((name, pa.int64()) for name in KEYFRAME_COLUMNS)])
+
+#: Without a time, an incident is where the part before ended.
+INCIDENT_ROWS = pa.schema(
+    [
+        (FILE, pa.int32()),
+        ("part", pa.int32()),
+        ("kind", pa.string()),
+        ("time_ms", pa.int64()),
+        ("byte_offset", pa.int64()),
+        ("length_ms", pa.int64()),
+        ("bytes", pa.int64()),
+        ("detail", pa.string()),
+    ]
+)
+
+#: The tables that have many rows for each file, and what is sent of them.
+DETAIL_ROWS = {"seconds": SECOND_ROWS, "keyframes": KEYFRAME_ROWS, "incidents": INCIDENT_ROWS}
 
 
-def _batch(row: str, file_id: str, part: int, count: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:
-    fixed = {
-        "row": pa.repeat(row, count),
-        "file_id": pa.repeat(file_id, count),
-        "part": pa.repeat(pa.scalar(part, pa.int32()), count),
-        **columns,
-    }
-    arrays = [fixed[field.name] if field.name in fixed else pa.nulls(count, field.type) for field in _SCHEMA]
-    return pa.record_batch(arrays, schema=_SCHEMA)
+@attrs.define(eq=False)
+class RowCollector:
+    """Gathers the findings of many files, because each table that is made and sent costs some time."""
+
+    waiting: int = 0
+    _seconds: list[tuple[int, SecondSums]] = attrs.field(factory=list)
+    _keyframes: list[tuple[int, KeyframeRows]] = attrs.field(factory=list)
+    _incidents: list[tuple[int, int, Incident]] = attrs.field(factory=list)
+
+    def add(self, file: int, part: int, findings: Findings) -> None:
+        """Take all that was found in a part of a file so far."""
+        seconds, keyframes, incidents = (
+            findings.seconds.take(),
+            findings.take_keyframes(),
+            findings.take_incidents(),
+        )
+        self._seconds.append((file, seconds))
+        self._keyframes.append((file, keyframes))
+        self.add_incidents(file, part, incidents)
+        self.waiting += len(seconds) + len(keyframes)
+
+    def add_incidents(self, file: int, part: int, incidents: list[Incident]) -> None:
+        """Take incidents only."""
+        self._incidents += [(file, part, incident) for incident in incidents]
+        self.waiting += len(incidents)
+
+    def take(self) -> dict[str, pa.Table]:
+        """All rows so far, as tables of `DETAIL_ROWS`; there are none then."""
+        tables = {
+            "seconds": _second_rows(self._seconds),
+            "keyframes": _keyframe_rows(self._keyframes),
+            "incidents": _incident_rows(self._incidents),
+        }
+        self._seconds, self._keyframes, self._incidents, self.waiting = [], [], [], 0
+        return tables
 
 
-def second_rows(file_id: str, part: int, sums: SecondSums) -> pa.RecordBatch:
-    """Seconds."""
-    columns = {"second": pa.array(sums.seconds)}
-    for name in SUMS:
-        columns[name] = pa.array(sums.values[name])
-    for name in LARGEST:
-        columns[name] = pa.array(sums.values[name], mask=sums.values[name] == NOTHING)
-    return _batch(SECOND, file_id, part, len(sums), columns)
+def _second_rows(parts: list[tuple[int, SecondSums]]) -> pa.Table:
+    joined = SecondSums.joined([sums for _, sums in parts])
+    columns = [_file_numbers(parts), joined.seconds, *joined.values]
+    return pa.table([pa.array(column) for column in columns], schema=SECOND_ROWS)
 
 
-def keyframe_rows(file_id: str, part: int, rows: KeyframeRows) -> pa.RecordBatch:
-    """Keyframes."""
-    columns = {
-        name: pa.array(np.ascontiguousarray(rows[:, number])) for number, name in enumerate(KEYFRAME_COLUMNS)
-    }
-    return _batch(KEYFRAME, file_id, part, len(rows), columns)
+def _keyframe_rows(parts: list[tuple[int, KeyframeRows]]) -> pa.Table:
+    rows = (
+        np.concatenate([rows for _, rows in parts])
+        if parts
+        else np.empty((0, len(KEYFRAME_COLUMNS)), np.int64)
+    )
+    columns = [_file_numbers(parts), *np.ascontiguousarray(rows.T)]
+    return pa.table([pa.array(column) for column in columns], schema=KEYFRAME_ROWS)
 
 
-def incident_rows(file_id: str, part: int, rows: list[Incident]) -> pa.RecordBatch:
-    """Incidents."""
-    columns = {
-        "kind": pa.array([row.kind for row in rows], pa.string()),
-        "time_ms": pa.array([row.time_ms for row in rows], pa.int64()),
-        "byte_offset": pa.array([row.byte_offset for row in rows], pa.int64()),
-        "length_ms": pa.array([row.length_ms for row in rows], pa.int64()),
-        "bytes": pa.array([row.bytes for row in rows], pa.int64()),
-        "detail": pa.array([row.detail for row in rows], pa.string()),
-    }
-    return _batch(INCIDENT, file_id, part, len(rows), columns)
+def _file_numbers(parts: list[tuple[int, SecondSums]] | list[tuple[int, KeyframeRows]]) -> Integers:
+    lengths = [len(rows) for _, rows in parts]
+    return np.repeat(np.array([file for file, _ in parts], np.int32), lengths)
 
 
-def part_row(file_id: str, part: int, summary: bytes) -> pa.RecordBatch:
-    """A part."""
-    return _batch(PART, file_id, part, 1, {"summary": pa.array([summary], pa.binary())})
+def _incident_rows(rows: list[tuple[int, int, Incident]]) -> pa.Table:
+    names = INCIDENT_ROWS.names[2:]
+    columns = [
+        [file for file, _, _ in rows],
+        [part for _, part, _ in rows],
+        *([getattr(incident, name) for _, _, incident in rows] for name in names),
+    ]
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, INCIDENT_ROWS, strict=True)],
+        schema=INCIDENT_ROWS,
+    )
 
 
-def joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """The same rows in one batch: each batch that is sent costs some time."""
-    if len(batches) < 2:
-        return batches
-    table = pa.Table.from_batches(batches).combine_chunks()
-    return list(table.to_batches())
+#: Most numbers are small, and Java holds all of them at once: a stranger's file may have millions of rows.
+_PACKING = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+def packed(table: pa.Table) -> bytes | None:
+    """A table as bytes; None if there are no rows."""
+    if not table.num_rows:
+        return None
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=_PACKING) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def unpacked(data: bytes | pa.Buffer) -> pa.Table:
+    """A table from the bytes that it was packed to."""
+    return pa.ipc.open_stream(data).read_all()

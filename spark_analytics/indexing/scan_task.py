@@ -1,27 +1,31 @@
-"""What a worker does: reads its parts of files, and sends what it found as batches of rows."""
+"""What a worker does: reads its parts of files, and sends what it found."""
 
 from __future__ import annotations
 
+import gc
 import math
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import Any
 
 import attrs
-import numpy as np
 import pyarrow as pa
 
 from rtmprelay.amf0 import AmfValue
 from rtmprelay.flv.container import TAG_HEADER_SIZE, parse_tag_header
 from rtmprelay.flv.script import decode_metadata
 from rtmprelay.media import MediaKind
-from spark_analytics.analysis.beginning import Beginning, read_beginning
-from spark_analytics.analysis.findings import Findings
-from spark_analytics.analysis.part import Part, finish
+from spark_analytics.analysis.beginning import read_beginning
+from spark_analytics.analysis.part import finish
 from spark_analytics.analysis.part_reader import PartReader
+from spark_analytics.indexing.part_result import PartResult, reason_of
 from spark_analytics.indexing.plan import Split
-from spark_analytics.indexing.scan_rows import incident_rows, joined, keyframe_rows, part_row, second_rows
+from spark_analytics.indexing.recording_row import Reading, judged
+from spark_analytics.indexing.scan_rows import FILE, RECORDING_ROWS, RowCollector, packed
+from spark_analytics.indexing.stitching import stitch
 from spark_analytics.scanning.classify import Classifier
-from spark_analytics.scanning.range_scanner import first_tag, start_of_part
+from spark_analytics.scanning.range_scanner import FILE_START, first_tag, start_of_part
 from spark_analytics.scanning.sources import ByteSource, open_source
 
 #: Rows that are sent together, and that a task keeps in memory.
@@ -40,122 +44,124 @@ _METADATA_KEYS = (
 )
 
 
-@attrs.frozen(eq=False)
-class PartResult:
-    """What is known of a part of a file.
+@attrs.frozen
+class Lot:
+    """What a task sends at a time. Tables are packed: for Spark, a few large values are less work than many small ones.
 
     Attributes:
-        begin: Where its first tag begins; equal to `end` if none begins in it.
-        end: Where the first tag of the next part begins.
-        metadata: Some of what the metadata at the start of the file says.
-        has_header: Whether the file has a file header, and whether it begins with those of one.
-        error: Why it could not be read; then there is nothing else.
+        key: The file and the part with which the task began, and which of its lots this is.
+        rows: How many rows of `details` this task has sent, up to these.
+        recordings: `RECORDING_ROWS` of files that were read wholly, if there are any.
+        parts: Of other files, the number of the file, that of the part, and its `PartResult`, packed.
+        details: Tables of `DETAIL_ROWS` by their names; only those that have rows.
     """
 
-    begin: int = 0
-    end: int = 0
-    part: Part = attrs.field(factory=Part)
-    beginning: Beginning = attrs.field(factory=Beginning)
-    metadata: dict[str, AmfValue] = attrs.field(factory=dict)
-    has_header: bool = False
-    has_signature: bool = False
-    error: str | None = None
+    key: tuple[int, int, int]
+    rows: int
+    recordings: bytes | None
+    parts: list[tuple[int, int, bytes]]
+    details: dict[str, bytes]
 
-    def packed(self) -> bytes:
-        """As bytes. Most of the steps are never made."""
-        made = np.flatnonzero(self.part.steps)
-        sparse = made.astype(np.int32), self.part.steps[made]
-        bare = attrs.evolve(self, part=attrs.evolve(self.part, steps=np.empty(0, np.int64)))
-        return pickle.dumps((bare, *sparse), pickle.HIGHEST_PROTOCOL)
-
-    @classmethod
-    def unpacked(cls, data: bytes) -> PartResult:
-        """From bytes that a worker of this same program made."""
-        result, made, counts = pickle.loads(data)
-        steps = Part().steps
-        steps[made] = counts
-        result.part.steps = steps
-        assert isinstance(result, PartResult)
-        return result
+    def within(self, most_rows: int) -> Lot:
+        """The same, without details if that were too many rows."""
+        return self if self.rows <= most_rows else attrs.evolve(self, details={})
 
 
-def run_tasks(
-    tasks: Sequence[Sequence[Split]], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """The function for `mapInArrow`: reads the tasks whose numbers come in."""
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            yield from run_task(tasks[number])
+def run_tasks(reading: Reading, tasks: Iterable[bytes]) -> Iterator[Lot]:
+    """What a worker does: reads the parts of files of each task, which are pickled."""
+    # Spark lets its workers look for garbage after each task: not again among all that was imported.
+    gc.freeze()
+    for task in tasks:
+        yield from run_task(pickle.loads(task), reading)
 
 
-def run_task(splits: Iterable[Split]) -> Iterator[pa.RecordBatch]:
+def run_task(splits: Sequence[Split], reading: Reading) -> Iterator[Lot]:
     """Read some parts of files."""
-    waiting: list[pa.RecordBatch] = []
-    classifier = Classifier()
-    for split in splits:
-        for batch in _read_split(split, classifier):
-            waiting.append(batch)
-            if sum(one.num_rows for one in waiting) >= _BATCH_ROWS:
-                yield from joined(waiting)
-                waiting = []
-    yield from joined(waiting)
+    return _TaskReader(reading, splits).read()
 
 
-def _read_split(split: Split, classifier: Classifier) -> Iterator[pa.RecordBatch]:
-    """Whatever a file is, it must not end the job: there is always a row of the part."""
-    try:
-        source = open_source(split.path, split.size, split.settled)
-    except Exception as error:
-        yield part_row(split.file_id, split.number, PartResult(error=_reason(error)).packed())
-        return
-    try:
-        yield from _read_source(split, source, classifier)
-    except Exception as error:
-        yield part_row(split.file_id, split.number, PartResult(error=_reason(error)).packed())
-    finally:
-        source.close()
+@attrs.define(eq=False)
+class _TaskReader:
+    """Reads one task."""
 
+    reading: Reading
+    splits: Sequence[Split]
+    lots: int = 0
+    sent: int = 0
+    classifier: Classifier = attrs.field(factory=Classifier)
+    rows: RowCollector = attrs.field(factory=RowCollector)
+    recordings: list[dict[str, Any]] = attrs.field(factory=list)
+    parts: list[tuple[int, int, bytes]] = attrs.field(factory=list)
 
-def _read_source(split: Split, source: ByteSource, classifier: Classifier) -> Iterator[pa.RecordBatch]:
-    beginning = read_beginning(source, classifier)
-    begin = start_of_part(source, split.lo, split.hi)
-    reader = PartReader(source, classifier, beginning, begin, split.hi)
-    for _ in reader:
-        if reader.findings.waiting >= _BATCH_ROWS:
-            yield from _rows(split, reader.findings)
-    if split.is_whole_file:
-        finish(reader.part, reader.findings)
-    yield from _rows(split, reader.findings)
-    start = source.read(0, 3)
-    result = PartResult(
-        begin,
-        max(begin, reader.end),
-        reader.part,
-        beginning,
-        read_metadata(source) if split.number == 0 else {},
-        first_tag(source) > 0,
-        start == b"FLV",
-    )
-    yield part_row(split.file_id, split.number, result.packed())
+    def read(self) -> Iterator[Lot]:
+        """Read them all."""
+        for split in self.splits:
+            result = yield from self._read_split(split)
+            self._note(split, result)
+            if self.rows.waiting >= _BATCH_ROWS:
+                yield self._lot()
+        yield self._lot()
 
+    def _read_split(self, split: Split) -> Generator[Lot, None, PartResult]:
+        """Whatever a file is, it must not end the job: there is always a result."""
+        try:
+            with closing(open_source(split.file.path, split.file.size)) as source:
+                return (yield from self._read_source(split, source))
+        except Exception as error:
+            return PartResult(error=reason_of(error))
 
-def _rows(split: Split, findings: Findings) -> Iterator[pa.RecordBatch]:
-    seconds, keyframes, incidents = (
-        findings.seconds.take(),
-        findings.take_keyframes(),
-        findings.take_incidents(),
-    )
-    if len(seconds):
-        yield second_rows(split.file_id, split.number, seconds)
-    if len(keyframes):
-        yield keyframe_rows(split.file_id, split.number, keyframes)
-    if incidents:
-        yield incident_rows(split.file_id, split.number, incidents)
+    def _read_source(self, split: Split, source: ByteSource) -> Generator[Lot, None, PartResult]:
+        beginning = read_beginning(source, self.classifier)
+        begin = start_of_part(source, split.lo, split.hi)
+        reader = PartReader(source, self.classifier, beginning, begin, split.hi)
+        for _ in reader:
+            if reader.findings.waiting >= _BATCH_ROWS:
+                self.rows.add(split.file_number, split.number, reader.findings)
+                yield self._lot()
+        if split.is_whole_file:
+            finish(reader.part, reader.findings)
+        self.rows.add(split.file_number, split.number, reader.findings)
+        return PartResult(
+            begin,
+            max(begin, reader.end),
+            reader.part,
+            beginning,
+            read_metadata(source) if split.number == 0 else {},
+            first_tag(source) > 0,
+            source.read(0, 3) == b"FLV",
+        )
+
+    def _note(self, split: Split, result: PartResult) -> None:
+        if not split.is_whole_file:
+            self.parts.append((split.file_number, split.number, result.packed()))
+            return
+        row, incidents = judged(split.file, stitch([result]), self.reading)
+        self.recordings.append({FILE: split.file_number, **row})
+        self.rows.add_incidents(split.file_number, split.number, incidents)
+
+    def _lot(self) -> Lot:
+        self.sent += self.rows.waiting
+        recordings = packed(pa.Table.from_pylist(self.recordings, schema=RECORDING_ROWS))
+        details = {name: packed(table) for name, table in self.rows.take().items()}
+        present = {name: data for name, data in details.items() if data is not None}
+        first = self.splits[0]
+        lot = Lot((first.file_number, first.number, self.lots), self.sent, recordings, self.parts, present)
+        self.lots += 1
+        self.recordings, self.parts = [], []
+        return lot
 
 
 def read_metadata(source: ByteSource) -> dict[str, AmfValue]:
     """What the first tag says of the file, if it is metadata. Nobody but the recorder writes it there."""
-    at = first_tag(source)
+    # It is behind the file header also where that was destroyed.
+    for at in dict.fromkeys((first_tag(source), FILE_START)):
+        values = _metadata_at(source, at)
+        if values:
+            return values
+    return {}
+
+
+def _metadata_at(source: ByteSource, at: int) -> dict[str, AmfValue]:
     header = source.read(at, TAG_HEADER_SIZE)
     if len(header) < TAG_HEADER_SIZE or header[0] != MediaKind.DATA:
         return {}
@@ -166,9 +172,3 @@ def read_metadata(source: ByteSource) -> dict[str, AmfValue]:
 
 def _is_plain(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, float) and math.isfinite(value))
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return f"{type(error).__name__}: {error}" if not isinstance(error, OSError) else str(error)

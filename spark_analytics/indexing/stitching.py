@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import attrs
-import pyarrow as pa
 
 from rtmprelay.amf0 import AmfValue
 from spark_analytics.analysis.beginning import Beginning
 from spark_analytics.analysis.findings import Findings
 from spark_analytics.analysis.part import Part, finish, join
-from spark_analytics.indexing.scan_rows import incident_rows, keyframe_rows, second_rows
-from spark_analytics.indexing.scan_task import PartResult
+from spark_analytics.indexing.part_result import PartResult
 
 #: The number of rows that belong to no part, but to where parts meet.
 BETWEEN_PARTS = -1
@@ -24,6 +22,7 @@ class FileResult:
 
     Attributes:
         times_before: For each part but the first, the time of the last frame before it.
+        at_edges: What was found where parts meet.
     """
 
     part: Part = attrs.field(factory=Part)
@@ -33,10 +32,10 @@ class FileResult:
     has_signature: bool = False
     error: str | None = None
     times_before: dict[int, int] = attrs.field(factory=dict)
-    edge_rows: list[pa.RecordBatch] = attrs.field(factory=list)
+    at_edges: Findings = attrs.field(factory=Findings)
 
 
-def stitch(file_id: str, results: Sequence[PartResult]) -> FileResult:
+def stitch(results: Sequence[PartResult]) -> FileResult:
     """Join the parts of a file, which are in order and all there."""
     for result in results:
         if result.error is not None:
@@ -47,7 +46,7 @@ def stitch(file_id: str, results: Sequence[PartResult]) -> FileResult:
         return whole
     if not _is_seamless(results):
         return FileResult(error="it changed while it was read")
-    findings = Findings()
+    findings = whole.at_edges
     total = Part()
     for number, result in enumerate(results):
         if len(total.all.last):
@@ -55,7 +54,6 @@ def stitch(file_id: str, results: Sequence[PartResult]) -> FileResult:
         total = join(total, result.part, first.beginning, findings)
     finish(total, findings)
     whole.part = total
-    whole.edge_rows = list(_edge_rows(file_id, findings))
     return whole
 
 
@@ -69,15 +67,3 @@ def _is_seamless(results: Iterable[PartResult]) -> bool:
             return False
         end = result.end
     return True
-
-
-def _edge_rows(file_id: str, findings: Findings) -> Iterable[pa.RecordBatch]:
-    seconds = findings.seconds.take()
-    if len(seconds):
-        yield second_rows(file_id, BETWEEN_PARTS, seconds)
-    keyframes = findings.take_keyframes()
-    if len(keyframes):
-        yield keyframe_rows(file_id, BETWEEN_PARTS, keyframes)
-    incidents = findings.take_incidents()
-    if incidents:
-        yield incident_rows(file_id, BETWEEN_PARTS, incidents)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +17,7 @@ MOST_POINTS = 480
 
 @attrs.frozen
 class Period:
-    """From when to when, and how long one of so many steps is."""
+    """The time that a plot shows, and how long one of so many steps is."""
 
     begin: datetime
     end: datetime
@@ -32,10 +33,12 @@ class Period:
         return count * shortest
 
     def times(self, step: int) -> list[datetime]:
-        """All steps in it."""
+        """All steps that begin before it ends."""
         first = int(self.begin.timestamp()) // step * step
-        last = int(self.end.timestamp()) // step * step
-        return [datetime.fromtimestamp(second, UTC) for second in range(first, last + 1, step)]
+        return [
+            datetime.fromtimestamp(second, UTC)
+            for second in range(first, math.ceil(self.end.timestamp()), step)
+        ]
 
 
 @attrs.frozen

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from datetime import date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import attrs
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from rtmprelay.flv.names import split_key
-from spark_analytics.audience_questions import Scope, list_destinations
+from spark_analytics.audience_questions import Scope, list_destinations, streams_of
 from spark_analytics.catalogue import Snapshot
+from spark_analytics.concurrency import Spells, spells_of
+from spark_analytics.destination_days import joined_times
+from spark_analytics.questions import is_stream
 from spark_analytics.report.curves import Curve, Period, curve_of, whole_seconds
-from spark_analytics.report.scales import day_of, following_days
+from spark_analytics.report.scales import following_days
+from spark_analytics.time_window import ALWAYS, EVER, TimeWindow, midnight_of
 
 Row = dict[str, Any]
 Key = tuple[str, str]
@@ -30,6 +33,9 @@ MOST_ROWS = 12
 
 #: Seconds between two points of a bitrate: the last second of a file is not counted, and must leave no hole.
 _SHORTEST_STEP = 2
+
+#: There is no plot of thousands of years.
+_FIRST_DRAWN, _LAST_DRAWN = datetime(1970, 1, 1, tzinfo=UTC), datetime(2300, 1, 1, tzinfo=UTC)
 
 _BAD = ("truncated", "damaged", "not_flv", "empty", "header_only", "unreadable")
 
@@ -68,30 +74,51 @@ class ReportData:
     left_out: list[str] = attrs.field(factory=list)
 
 
-def gather(
-    snapshot: Snapshot,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    streams: Iterable[str] = (),
-) -> ReportData:
+def gather(snapshot: Snapshot, window: TimeWindow = ALWAYS, streams: Iterable[str] = ()) -> ReportData:
     """Read the tables.
 
     Args:
-        since, until: What is outside is left out; None for all there is.
+        window: What is outside is left out.
         streams: Those whose bitrate is shown; by default, those with most hours.
     """
     data = ReportData(has_events=snapshot.has("event_files"))
     recordings = _recordings(snapshot)
-    data.period = _period(snapshot, recordings, since, until)
+    data.period = _period(snapshot, recordings, window)
     if data.period is None:
         return data
-    recordings = [row for row in recordings if _overlaps(row, "started_at", "ended_at", data.period)]
-    _add_recordings(data, data.period, recordings)
-    _add_bitrates(data, data.period, snapshot, recordings, list(streams) or _longest(recordings))
-    _add_timeline(data, data.period, snapshot, recordings)
-    _add_viewers(data, data.period, snapshot)
-    _add_destinations(data, data.period, snapshot)
+    shown = _Shown(snapshot, window, data.period)
+    recordings = [row for row in recordings if window.overlaps(row["started_at"], row["ended_at"])]
+    _add_recordings(data, shown, recordings)
+    _add_bitrates(data, shown, recordings, list(streams) or _longest(shown, recordings))
+    _add_timeline(data, shown, recordings)
+    _add_viewers(data, shown)
+    _add_destinations(data, shown)
     return data
+
+
+@attrs.frozen
+class _Shown:
+    """What the page is about: what is counted, and the time that is drawn, which has an end in any case."""
+
+    snapshot: Snapshot
+    window: TimeWindow
+    period: Period
+
+    def rows(self, table: str, columns: list[str], begin: str, end: str) -> list[Row]:
+        """Rows that overlap with the time, however long ago they began."""
+        days = self.window.days(before=EVER)
+        return list(self.snapshot.arrow(table, columns, self.window.where(begin, end), days).to_pylist())
+
+    def recorded(self, recording: Row) -> tuple[datetime, datetime]:
+        """The part of a recording that is in the time."""
+        begin: datetime = recording["started_at"]
+        length = timedelta(milliseconds=recording["duration_ms"] or 0)
+        return self.window.clipped(begin, begin + length)
+
+    def recorded_seconds(self, recording: Row) -> float:
+        """How long that part is."""
+        begin, end = self.recorded(recording)
+        return max(0.0, (end - begin).total_seconds())
 
 
 def key_of(row: Row) -> str:
@@ -99,28 +126,19 @@ def key_of(row: Row) -> str:
     return f"{row['app']}/{row['stream']}" if row["app"] else str(row["stream"])
 
 
-def _days(period: Period, before: int = 0) -> tuple[date, date]:
-    return (period.begin - timedelta(days=before)).date(), period.end.date()
-
-
-def _overlaps(row: Row, begin: str, end: str, period: Period) -> bool:
-    return bool(
-        row[begin] is not None and row[begin] <= period.end and (row[end] is None or row[end] >= period.begin)
-    )
-
-
-def _period(
-    snapshot: Snapshot, recordings: list[Row], since: datetime | None, until: datetime | None
-) -> Period | None:
+def _period(snapshot: Snapshot, recordings: list[Row], window: TimeWindow) -> Period | None:
     """What was asked for, or else from the first to the last thing that is known."""
     times = [row[name] for row in recordings for name in ("started_at", "ended_at") if row[name] is not None]
     if snapshot.has("servers"):
         servers = snapshot.arrow("servers", ["started_at", "last_seen"]).to_pylist()
         times += [time for row in servers for time in row.values()]
-    begin = since or min(times, default=None)
-    end = until or max(times, default=None)
-    if begin is None or end is None or begin > end:
+    if not times:
         return None
+    begin, end = window.since or min(times), window.until or max(times)
+    if begin > end:
+        # All there is was before, or will be after.
+        begin, end = (begin, begin) if window.since is not None else (end, end)
+    begin, end = (min(max(time, _FIRST_DRAWN), _LAST_DRAWN) for time in (begin, end))
     # A moment is no time to draw.
     return Period(begin, max(end, begin + timedelta(seconds=10)))
 
@@ -146,18 +164,19 @@ def _recordings(snapshot: Snapshot) -> list[Row]:
     return list(snapshot.arrow("recordings", columns).to_pylist())
 
 
-def _longest(recordings: list[Row]) -> list[str]:
-    hours: Counter[str] = Counter()
+def _longest(shown: _Shown, recordings: list[Row]) -> list[str]:
+    seconds: dict[str, float] = defaultdict(float)
     for row in recordings:
-        hours[key_of(row)] += row["duration_ms"] or 0
-    return [key for key, length in hours.most_common(MOST_BITRATES) if length]
+        seconds[key_of(row)] += shown.recorded_seconds(row)
+    longest_first = sorted(seconds, key=lambda key: -seconds[key])
+    return [key for key in longest_first[:MOST_BITRATES] if seconds[key]]
 
 
-def _add_recordings(data: ReportData, period: Period, recordings: list[Row]) -> None:
+def _add_recordings(data: ReportData, shown: _Shown, recordings: list[Row]) -> None:
     data.recordings = len(recordings)
-    data.recorded_seconds = sum(row["duration_ms"] or 0 for row in recordings) / 1000
+    data.recorded_seconds = sum(map(shown.recorded_seconds, recordings))
     data.bytes = sum(row["size"] or 0 for row in recordings)
-    _add_days(data, period, recordings)
+    _add_days(data, shown, recordings)
     sizes: Counter[str] = Counter()
     seconds: Counter[str] = Counter()
     for row in recordings:
@@ -173,57 +192,48 @@ def _add_recordings(data: ReportData, period: Period, recordings: list[Row]) -> 
         data.left_out.append(f"The table of damaged files has the {MOST_ROWS} worst of {len(bad)}.")
 
 
-def _add_days(data: ReportData, period: Period, recordings: list[Row]) -> None:
+def _add_days(data: ReportData, shown: _Shown, recordings: list[Row]) -> None:
     """Hours of each day; a recording that goes on over midnight belongs to both."""
     seconds: dict[datetime, float] = defaultdict(float)
     for row in recordings:
-        if not row["duration_ms"] or row["started_at"] is None:
-            continue
-        begin = max(row["started_at"], period.begin)
-        end = min(row["started_at"] + timedelta(milliseconds=row["duration_ms"]), period.end)
+        begin, end = shown.recorded(row)
         while begin < end:
-            midnight = day_of(begin) + timedelta(days=1)
-            seconds[day_of(begin)] += (min(midnight, end) - begin).total_seconds()
+            midnight = midnight_of(begin) + timedelta(days=1)
+            seconds[midnight_of(begin)] += (min(midnight, end) - begin).total_seconds()
             begin = midnight
-    days = following_days(period.begin, period.end)
+    days = following_days(shown.period.begin, shown.period.end)
     data.days_per_bar = -(-len(days) // MOST_BARS)
     groups = [days[first : first + data.days_per_bar] for first in range(0, len(days), data.days_per_bar)]
     data.days = [(group[0], sum(seconds[day] for day in group)) for group in groups]
 
 
-def _add_bitrates(
-    data: ReportData, period: Period, snapshot: Snapshot, recordings: list[Row], keys: list[str]
-) -> None:
+def _add_bitrates(data: ReportData, shown: _Shown, recordings: list[Row], keys: list[str]) -> None:
     of_streams = _by_key(recordings)
     for key in keys:
-        app, name = split_key(key)
-        shown = _shown(of_streams.get(key, []), period)
-        where = (pc.field("app") == app) & (pc.field("stream") == name)
+        period = _on_air(of_streams.get(key, []), shown)
+        where = is_stream(*split_key(key)) & shown.window.where("wall")
         columns = ["file_id", "second", "wall", "video_bytes", "audio_bytes"]
-        table = whole_seconds(snapshot.arrow("seconds", columns, where, _days(shown)), recordings)
+        days = TimeWindow(period.begin, period.end).days()
+        table = whole_seconds(shown.snapshot.arrow("seconds", columns, where, days), recordings)
         size = pc.multiply(pc.add(table["video_bytes"], table["audio_bytes"]), 0.008)
-        curve = curve_of(key, shown, table["wall"], size, shown.step(_SHORTEST_STEP))
+        curve = curve_of(key, period, table["wall"], size, period.step(_SHORTEST_STEP))
         if any(value is not None for value in curve.values):
             data.bitrates.append(curve)
 
 
-def _shown(recordings: list[Row], period: Period) -> Period:
+def _on_air(recordings: list[Row], shown: _Shown) -> Period:
     """All of the time if a stream was on for a good part of it, and otherwise its last broadcast."""
     spans = _joined(recordings, timedelta(minutes=15))
-    on = sum((span["end"] - span["begin"]).total_seconds() for span in spans)
-    if not spans or on > period.seconds / 3:
-        return period
-    last = spans[-1]
-    return Period(max(last["begin"], period.begin), min(last["end"], period.end))
+    on = sum(shown.window.seconds_of(span["begin"], span["end"]) for span in spans)
+    if not spans or on > shown.period.seconds / 3:
+        return shown.period
+    return Period(*shown.window.clipped(spans[-1]["begin"], spans[-1]["end"]))
 
 
-def _add_timeline(data: ReportData, period: Period, snapshot: Snapshot, recordings: list[Row]) -> None:
+def _add_timeline(data: ReportData, shown: _Shown, recordings: list[Row]) -> None:
     columns = ["app", "stream", "wall", "kind", "length_ms", "detail"]
-    found = [
-        row
-        for row in snapshot.arrow("incidents", columns, days=_days(period)).to_pylist()
-        if row["wall"] is not None and period.begin <= row["wall"] <= period.end
-    ]
+    where, days = shown.window.where("wall"), shown.window.days()
+    found = shown.snapshot.arrow("incidents", columns, where, days).to_pylist()
     data.incident_kinds = Counter(row["kind"] for row in found)
     sessions, incidents = _by_key(recordings), _by_key(found)
     # Those with most incidents, and then those with most recordings, are of most interest.
@@ -233,7 +243,7 @@ def _add_timeline(data: ReportData, period: Period, snapshot: Snapshot, recordin
     )
     for key in keys[:MOST_STRIPS]:
         # What follows so closely that nobody could see the gap is drawn as one.
-        gap = timedelta(seconds=max(5.0, period.seconds / 1000))
+        gap = timedelta(seconds=max(5.0, shown.period.seconds / 1000))
         data.sessions[key] = _joined(sessions.get(key, []), gap)[-MOST_SPANS:]
         data.incidents[key] = _bounded(data, incidents.get(key, []), f"incidents of {key}", "length_ms")
     if len(keys) > MOST_STRIPS:
@@ -271,58 +281,50 @@ def _bounded(data: ReportData, rows: list[Row], what: str, weight: str) -> list[
 # -- viewers -------------------------------------------------------------------------------------------------
 
 
-def _add_viewers(data: ReportData, period: Period, snapshot: Snapshot) -> None:
-    plays = snapshot.arrow("viewers", ["started_at", "ended_at", "watch_seconds"], days=_days(period, 30))
-    rows = [row for row in plays.to_pylist() if _overlaps(row, "started_at", "ended_at", period)]
-    data.plays, data.watch_seconds = len(rows), sum(row["watch_seconds"] for row in rows)
-    table = snapshot.arrow(
-        "audience", ["app", "stream", "minute", "peak", "watch_seconds"], days=_days(period)
-    )
-    if not len(table):
+def _add_viewers(data: ReportData, shown: _Shown) -> None:
+    columns = ["app", "stream", "started_at", "watch_seconds"]
+    plays = Scope(shown.window).plays(shown.snapshot, columns)
+    everybody = spells_of(plays).within(shown.window)
+    data.plays, data.watch_seconds = len(plays), everybody.seconds
+    data.peak, data.peak_at = everybody.counted().peak()
+    if not data.peak:
         return
-    minutes = table.group_by(["app", "stream", "minute"]).aggregate(
-        [("peak", "sum"), ("watch_seconds", "sum")]
-    )
-    everybody = minutes.group_by("minute").aggregate([("peak_sum", "sum")])
-    best = max(everybody.to_pylist(), key=lambda row: (row["peak_sum_sum"], -row["minute"].timestamp()))
-    data.peak, data.peak_at = int(best["peak_sum_sum"]), best["minute"]
-    step = period.step(60)
-    data.viewers.append(_highest("all streams", period, everybody["minute"], everybody["peak_sum_sum"], step))
-    watched = minutes.group_by(["app", "stream"]).aggregate([("watch_seconds_sum", "sum")]).to_pylist()
-    watched.sort(key=lambda row: -row["watch_seconds_sum_sum"])
-    if len(watched) > 1:
-        for row in watched[:MOST_LINES]:
-            of_one = minutes.filter(
-                pc.and_(pc.equal(minutes["app"], row["app"]), pc.equal(minutes["stream"], row["stream"]))
-            )
-            data.viewers.append(_highest(key_of(row), period, of_one["minute"], of_one["peak_sum"], step))
-    if len(watched) > MOST_LINES:
+    data.viewers.append(_at_the_same_time("all streams", shown.period, everybody))
+    streams = [(key, spells_of(of_one).within(shown.window)) for key, of_one in streams_of(plays)]
+    streams.sort(key=lambda stream: -stream[1].seconds)
+    if len(streams) > 1:
+        for (app, name), spells in streams[:MOST_LINES]:
+            key = key_of({"app": app, "stream": name})
+            data.viewers.append(_at_the_same_time(key, shown.period, spells))
+    if len(streams) > MOST_LINES:
         data.left_out.append(
-            f"Viewers are drawn for the {MOST_LINES} most watched of {len(watched)} streams, and all together."
+            f"Viewers are drawn for the {MOST_LINES} most watched of {len(streams)} streams, and all together."
         )
 
 
-def _highest(name: str, period: Period, times: pa.ChunkedArray, values: pa.ChunkedArray, step: int) -> Curve:
-    """The highest of each step, 0 where nobody watched."""
-    curve = curve_of(name, period, times, values, step)
-    return attrs.evolve(curve, values=[value or 0.0 for value in curve.high], low=[], high=[])
+def _at_the_same_time(name: str, period: Period, spells: Spells) -> Curve:
+    """The most viewers of each step, 0 where nobody watched."""
+    step = period.step(60)
+    drawn = spells.within(TimeWindow(period.begin, period.end)).counted().steps(step)
+    peaks = dict(zip(drawn.numbers.tolist(), drawn.peaks.tolist(), strict=True))
+    times = period.times(step)
+    return Curve(name, period, times, [float(peaks.get(int(time.timestamp()) // step, 0)) for time in times])
 
 
 # -- destinations --------------------------------------------------------------------------------------------
 
 
-def _add_destinations(data: ReportData, period: Period, snapshot: Snapshot) -> None:
-    found = list_destinations(snapshot, Scope(period.begin, period.end))
+def _add_destinations(data: ReportData, shown: _Shown) -> None:
+    found = list_destinations(shown.snapshot, Scope(shown.window))
     found = [row for row in found if row["live_hours"] or row["outages"]]
     data.destinations = found[:MOST_STRIPS]
     if len(found) > MOST_STRIPS:
         data.left_out.append(f"Of {len(found)} destinations, the {MOST_STRIPS} worst are shown.")
     columns = ["destination", "app", "stream", "state", "began", "ended", "seconds"]
-    states = snapshot.arrow("destination_states", columns, days=_days(period, 60)).to_pylist()
     by_name: dict[str, list[Row]] = defaultdict(list)
-    for row in states:
+    for row in shown.rows("destination_states", columns, "began", "ended"):
         row["until"] = row["began"] + timedelta(seconds=row["seconds"])
-        if row["began"] <= period.end and row["until"] >= period.begin:
+        if shown.window.overlaps(row["began"], row["until"]):
             by_name[row["destination"]].append(row)
     for row in data.destinations:
         name = row["destination"]
@@ -338,9 +340,20 @@ def _add_destinations(data: ReportData, period: Period, snapshot: Snapshot) -> N
         "lost_messages",
         "ended_how",
     ]
-    outages = snapshot.arrow("outages", columns, days=_days(period, 60)).to_pylist()
-    outages = [row for row in outages if _overlaps(row, "began", "ended", period)]
+    outages = shown.rows("outages", columns, "began", "ended")
+    for row in data.destinations:
+        row["out_seconds"] = _seconds_out(shown.window, outages, row["destination"])
     outages.sort(key=lambda row: -row["seconds"])
     data.outages, data.outage_count = outages[:MOST_ROWS], len(outages)
     if len(outages) > MOST_ROWS:
         data.left_out.append(f"The table of outages has the {MOST_ROWS} longest of {len(outages)}.")
+
+
+def _seconds_out(window: TimeWindow, outages: list[Row], name: str) -> float:
+    """How long a destination was out; what several streams lost at the same time counts once."""
+    times = [
+        (row["began"], row["began"] + timedelta(seconds=row["seconds"]))
+        for row in outages
+        if row["destination"] == name
+    ]
+    return sum(window.seconds_of(begin, end) for begin, end in joined_times(times))

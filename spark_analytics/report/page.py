@@ -58,7 +58,7 @@ def _tiles(data: ReportData) -> str:
     connected = sum(row["live_hours"] * (row["uptime_percent"] or 0) / 100 for row in data.destinations)
     tiles = [
         (hours(data.recorded_seconds), f"recorded in {plural(data.recordings, 'file')}"),
-        (bytes_in_words(data.bytes), f"of {plural(len(data.storage), 'stream')}"),
+        (bytes_in_words(data.bytes), f"in files of {plural(len(data.storage), 'stream')}"),
         (f"{data.damaged_count:,}", "damaged files" if data.damaged_count != 1 else "damaged file"),
     ]
     if data.has_events:
@@ -204,7 +204,8 @@ def _storage(data: ReportData, period: Period) -> str:
     title = f"{largest[0]} takes most room: {bytes_in_words(largest[1])} of {bytes_in_words(data.bytes)}"
     return section(
         title,
-        "Bytes of all recordings of each stream, and how long they are.",
+        "Bytes of all recordings of each stream that have something of this time, and how long they are: the whole files,"
+        " also of before and after.",
         both(lambda width: plots.horizontal_bars(bars, float(largest[1]), width, "Storage of each stream")),
     )
 
@@ -273,13 +274,13 @@ def _destinations(data: ReportData, period: Period) -> str:
     if not data.destinations:
         title = "Nothing was sent to destinations"
         return section(title, "There is none in this time.", "") if data.has_events else ""
-    worst = max(data.destinations, key=_seconds_out)
+    worst = max(data.destinations, key=lambda row: row["out_seconds"])
     bars = [
         plots.Bar(
             row["destination"],
-            _seconds_out(row),
-            f"{row['destination']}: connected {_percent(row)} of {quantity(row['live_hours'])} live hours, "
-            f"out for {duration(_seconds_out(row))}",
+            row["out_seconds"],
+            f"{row['destination']}: connected {_percent(row)} of {quantity(row['live_hours'])} live hours of its streams, "
+            f"out for {duration(row['out_seconds'])}",
             _severity(row),
             f"{_percent(row)} up, {plural(row['outages'], 'outage')}",
         )
@@ -289,12 +290,9 @@ def _destinations(data: ReportData, period: Period) -> str:
         plots.Strip(name, [_state(row) for row in sorted(rows, key=_drawn_last)])
         for name, rows in data.states.items()
     ]
-    title = f"{worst['destination']} was out longest: {duration(_seconds_out(worst))}, so it was up {_percent(worst)} of the live time"
-    if not _seconds_out(worst):
-        title = "All destinations were up all the time"
     out = both(
         lambda width: plots.horizontal_bars(
-            bars, _seconds_out(worst), width, "How long destinations were out"
+            bars, worst["out_seconds"], width, "How long destinations were out"
         )
     )
     when = both(
@@ -302,14 +300,20 @@ def _destinations(data: ReportData, period: Period) -> str:
     )
     colours = legend([("connected", "good"), ("connecting for the first time", "warn"), ("out", "bad")])
     return section(
-        title,
-        "Worst first: the bar is how long a destination did not get a stream that was live. Below is when that was.",
+        _out_longest(worst),
+        "Worst first: the bar is how long a destination was out; what several streams lost at the same time counts once."
+        " Below is when that was.",
         f"{out}<h3>When each destination was connected, and when it was out</h3>{colours}{when}",
     )
 
 
-def _seconds_out(row: Row) -> float:
-    return float(row["live_hours"] * 3600 * (1 - (row["uptime_percent"] or 0.0) / 100))
+def _out_longest(worst: Row) -> str:
+    if not worst["out_seconds"]:
+        return "No destination was out"
+    return (
+        f"{worst['destination']} was out longest: {duration(worst['out_seconds'])}; "
+        f"it was up {_percent(worst)} of the live time of its streams"
+    )
 
 
 def _severity(row: Row) -> str:
@@ -340,7 +344,7 @@ def _outages(data: ReportData, period: Period) -> str:
             key_of(row),
             moment(row["began"]),
             duration(row["seconds"]),
-            f"{row['lost_messages']:,}",
+            "not told" if row["lost_messages"] is None else f"{row['lost_messages']:,}",
             row["error"] or "",
             row["ended_how"],
         )

@@ -168,11 +168,11 @@ def _unbroken(series: Series) -> list[range]:
 def _line(series: Series, run: range, x: Scale, y: Scale, bottom: float) -> list[str]:
     places = [(x(series.points[i][0].timestamp()), y(series.points[i][1] or 0.0)) for i in run]
     if len(places) == 1:
-        # One point alone would not be seen.
+        # A line through one point would hardly be seen.
         ((at, value),) = places
-        places = [(at - 0.7, value), (at + 0.7, value)]
+        return [svg.element("circle", cx=at, cy=value, r=3, class_=series.class_)]
     parts = []
-    if series.low and series.high and len(run) > 1:
+    if series.low and series.high:
         lower = [(x(series.points[i][0].timestamp()), y(series.low[i] or 0.0)) for i in run]
         upper = [(x(series.points[i][0].timestamp()), y(series.high[i] or 0.0)) for i in run]
         parts.append(

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import attrs
 
+from spark_analytics.time_window import midnight_of
+
 
 @attrs.frozen
 class Scale:
@@ -85,16 +87,11 @@ def _label(time: datetime, before: datetime | None, step: int) -> str:
     return f"{clock}\n{day}" if is_new_day else clock
 
 
-def day_of(time: datetime) -> datetime:
-    """Where the day of a time begins."""
-    return time.replace(hour=0, minute=0, second=0, microsecond=0)
-
-
 def following_days(begin: datetime, end: datetime) -> list[datetime]:
-    """All days from one to another, both included."""
+    """All days of which something is between two moments; what ends at midnight has nothing of the next one."""
     days = []
-    day = day_of(begin)
-    while day <= end:
+    day = midnight_of(begin)
+    while day < end:
         days.append(day)
         day += timedelta(days=1)
     return days

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import attrs
 import numpy as np
 
-from rtmprelay.flv.container import TAG_HEADER_SIZE, parse_tag_header
+from rtmprelay.flv.container import TAG_HEADER_SIZE, TRAILER_SIZE, parse_tag_header
 from rtmprelay.flv.scan import HARMLESS, DamageKind, has_file_header, judge_damage
-from spark_analytics.scanning.sources import BLOCK_SIZE, ByteSource, Window
+from spark_analytics.scanning.sources import ByteSource, Window
 from spark_analytics.scanning.sync import ends_of_tags_across, find_start
 from spark_analytics.scanning.tag_arrays import (
     FRAME_SIZE,
@@ -18,13 +18,16 @@ from spark_analytics.scanning.tag_arrays import (
     TagArrays,
     follow_sizes,
     gather,
-    trailers,
 )
 
 #: Tags that are looked at together: enough for numpy, few enough for the caches.
 BLOCK_TAGS = 8_192
 
-_FILE_START = 13
+#: Of a tag that says to be larger than this, the end is looked at first.
+_LARGE_TAG = 1 << 20
+
+#: Where the tags begin behind a file header.
+FILE_START = 13
 
 #: How far back to look for a place to begin, where the part itself does not tell.
 _STEPS_BACK = (2 * MAX_TAG_SIZE, 8 * MAX_TAG_SIZE, 64 * MAX_TAG_SIZE)
@@ -51,7 +54,7 @@ class DamagedPart:
 
 def first_tag(source: ByteSource) -> int:
     """Where the tags begin: behind the file header, if there is one."""
-    return _FILE_START if has_file_header(source.read(0, _FILE_START)) else 0
+    return FILE_START if has_file_header(source.read(0, FILE_START)) else 0
 
 
 class RangeScanner:
@@ -61,44 +64,66 @@ class RangeScanner:
         position: How far it is; in the end, where the first tag begins that belongs to the next part.
     """
 
-    def __init__(self, source: ByteSource, begin: int, stop: int) -> None:
+    def __init__(self, source: ByteSource, begin: int, stop: int, block_tags: int = BLOCK_TAGS) -> None:
         """Begin at a place where a tag begins, or should."""
         self._source = source
         self._stop = min(stop, source.size)
+        self._block_tags = block_tags
+        # How many bytes the next tag has, as far as that is known.
+        self._needed = FRAME_SIZE
         self.position = begin
 
     def __iter__(self) -> Iterator[TagArrays | DamagedPart]:
-        needed = FRAME_SIZE
+        # Blocks of a few large tags are handed on together: what is done with them takes its time for each lot.
+        waiting: list[TagArrays] = []
+        for found in self._found():
+            if isinstance(found, TagArrays):
+                waiting.append(found)
+                if 2 * sum(map(len, waiting)) < self._block_tags:
+                    continue
+            if waiting:
+                yield TagArrays.joined(waiting)
+                waiting = []
+            if isinstance(found, DamagedPart):
+                yield found
+        if waiting:
+            yield TagArrays.joined(waiting)
+
+    def _found(self) -> Iterator[TagArrays | DamagedPart]:
         while self.position < self._stop:
-            # With a few bytes before: a short tag at the very end is read together with them.
-            window = self._source.window(self.position - HEAD_SIZE, needed + HEAD_SIZE)
+            # With a few bytes before: what stands before a tag is looked at together with it.
+            window = self._source.window(self.position - HEAD_SIZE, self._needed + HEAD_SIZE)
             tags, broken = self._whole_tags(window)
             if len(tags):
                 self.position = int(tags.offsets[-1] + tags.sizes[-1]) + FRAME_SIZE
                 yield tags
             if broken:
                 damage = self._damage_at(self.position)
-                self.position = damage.end
+                self.position, self._needed = damage.end, FRAME_SIZE
                 yield damage
-            if len(tags) or broken:
-                needed = FRAME_SIZE
-            else:
-                # The window ends inside of this tag.
-                needed = BLOCK_SIZE if needed < BLOCK_SIZE else MAX_TAG_SIZE
 
     def _whole_tags(self, window: Window) -> tuple[TagArrays, bool]:
         """The tags from here on, as far as the window goes; and whether there surely is none behind them."""
-        places, end = follow_sizes(window, self.position, self._stop, BLOCK_TAGS)
+        places, end = follow_sizes(window, self.position, self._stop, self._block_tags)
         is_last = window.end == self._source.size
-        if places and end > window.end:
-            places.pop()
-            broken = is_last
+        self._needed = FRAME_SIZE
+        if len(places) and end > window.end:
+            # The window ends inside of this tag.
+            self._needed = end - int(places[-1])
+            broken = is_last or not self._may_be_whole(end)
+            places, end = places[:-1], int(places[-1])
         else:
-            broken = is_last and not places
-        tags = gather(window, np.array(places, np.int64))
-        expected = tags.sizes + TAG_HEADER_SIZE
-        wrong = np.flatnonzero(trailers(window, tags.offsets + expected) != expected)
+            broken = is_last and not len(places)
+        tags, trailers = gather(window, places, end)
+        wrong = np.flatnonzero(trailers != tags.sizes + TAG_HEADER_SIZE)
         return (tags.first(int(wrong[0])), True) if len(wrong) else (tags, broken)
+
+    def _may_be_whole(self, end: int) -> bool:
+        """Whether the next tag is worth being read. To read 16 MiB for each one that lies about its size would take long."""
+        if self._needed < _LARGE_TAG:
+            return True
+        size = self._needed - FRAME_SIZE + TAG_HEADER_SIZE
+        return self._source.read(end - TRAILER_SIZE, TRAILER_SIZE) == size.to_bytes(TRAILER_SIZE, "big")
 
     def _damage_at(self, begin: int) -> DamagedPart:
         source = self._source

@@ -1,12 +1,15 @@
-"""Where the bytes of a recording come from: a mapped file, or blocks that are read one after the other."""
+"""Where the bytes of a recording come from: blocks that are read one after the other.
+
+Files are not mapped into memory: the system looks up each page then, which takes longer than to copy them, and it ends a
+process that looks at a file of which a part is gone, or that the disk does not give.
+"""
 
 from __future__ import annotations
 
 import importlib
-import mmap
 import os
-from contextlib import suppress
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 import attrs
 import numpy as np
@@ -14,8 +17,10 @@ import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
 
-#: How much is read at a time where a file cannot be mapped.
-BLOCK_SIZE = 8 * 1024 * 1024
+#: How much is read at a time: of a local file not more than stays in the caches while it is looked at, from elsewhere
+#: more, because asking takes time.
+LOCAL_BLOCK = 4 * 1024 * 1024
+REMOTE_BLOCK = 8 * 1024 * 1024
 
 
 @attrs.frozen
@@ -28,7 +33,7 @@ class Window:
         begin: Where in the file they are.
     """
 
-    buffer: bytes | mmap.mmap
+    buffer: bytes | memoryview
     array: Bytes
     begin: int
 
@@ -36,6 +41,9 @@ class Window:
     def end(self) -> int:
         """Where in the file the bytes behind them are."""
         return self.begin + len(self.array)
+
+
+_NO_WINDOW = Window(b"", np.empty(0, np.uint8), 0)
 
 
 class ByteSource(Protocol):
@@ -53,58 +61,34 @@ class ByteSource(Protocol):
         """Let it go."""
 
 
-class MappedFile:
-    """A local file as a part of the memory. Only for files that nobody is writing to: if one becomes shorter meanwhile,
-    the system ends the process.
-    """
-
-    def __init__(self, path: str, size: int) -> None:
-        with open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_size < size:
-                raise FileChangedError(f"{path} became shorter while it was read")
-            self._map = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
-        self.size = size
-        self._array: Bytes | None = np.frombuffer(self._map, np.uint8)
-
-    def window(self, begin: int, least: int) -> Window:
-        """All of it."""
-        assert self._array is not None
-        return Window(self._map, self._array, 0)
-
-    def read(self, begin: int, size: int) -> bytes:
-        """A few bytes."""
-        return self._map[max(0, begin) : max(0, begin + size)]
-
-    def close(self) -> None:
-        """Let it go; as soon as the last array that shows a part of it is gone."""
-        self._array = None
-        with suppress(BufferError):
-            self._map.close()
-
-
 class FileChangedError(OSError):
     """A file is not what it was when it was listed."""
 
 
 class BlockFile:
-    """A file that is read in blocks, from anything that has `size` and `read_at`."""
+    """A file that is read in blocks, from anything that has `size` and `read_at`.
 
-    def __init__(self, file: Any, size: int, path: str, block_size: int = BLOCK_SIZE) -> None:
+    What else it may have is `block_at`, which gives a block until the next one is asked for.
+    """
+
+    def __init__(self, file: Any, size: int, path: str, block_size: int) -> None:
         if file.size() < size:
             file.close()
             raise FileChangedError(f"{path} became shorter while it was read")
         self.size = size
         self._file = file
+        self._block_at = getattr(file, "block_at", file.read_at)
         self._path = path
         self._block_size = block_size
-        self._window = Window(b"", np.empty(0, np.uint8), 0)
+        self._window = _NO_WINDOW
 
     def window(self, begin: int, least: int) -> Window:
         """A block; the last one if it will do."""
         begin = max(0, begin)
         wanted = min(least, self.size - begin)
         if not self._window.begin <= begin <= begin + wanted <= self._window.end:
-            data = self._read(begin, min(max(wanted, self._block_size), self.size - begin))
+            size = min(max(wanted, self._block_size), self.size - begin)
+            data = self._whole(self._block_at(size, begin), size)
             self._window = Window(data, np.frombuffer(data, np.uint8), begin)
         return self._window
 
@@ -116,44 +100,61 @@ class BlockFile:
         window = self._window
         if window.begin <= begin and end <= window.end:
             return bytes(window.buffer[begin - window.begin : end - window.begin])
-        return self._read(begin, end - begin)
+        return bytes(self._whole(self._file.read_at(end - begin, begin), end - begin))
 
-    def _read(self, begin: int, size: int) -> bytes:
-        data: bytes = self._file.read_at(size, begin)
+    def _whole(self, data: bytes | memoryview, size: int) -> bytes | memoryview:
         if len(data) < size:
             raise FileChangedError(f"{self._path} became shorter while it was read")
         return data
 
     def close(self) -> None:
-        """Let it go."""
+        """Let it go, and what it gave as well."""
+        self._window = _NO_WINDOW
         self._file.close()
 
 
+#: Memory of files that are closed. To take new memory for each block would take longer than to read it.
+_spare_memory: list[Bytes] = []
+
+
 class _LocalFile:
-    """A local file that is read as others are."""
+    """A file of this machine."""
 
     def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, os.O_RDONLY)
+        self._memory: Bytes | None = None
 
     def size(self) -> int:
         """Bytes."""
         return os.fstat(self._descriptor).st_size
 
     def read_at(self, size: int, begin: int) -> bytes:
-        """All of that many bytes, unless the file ends."""
-        parts: list[bytes] = []
-        while size > 0:
-            part = os.pread(self._descriptor, size, begin)
-            if not part:
+        """A few bytes; fewer if the file ends."""
+        return bytes(self._fill(memoryview(bytearray(size)), begin))
+
+    def block_at(self, size: int, begin: int) -> memoryview:
+        """Many bytes, in the same memory as those before; fewer if the file ends."""
+        if self._memory is None:
+            self._memory = _spare_memory.pop() if _spare_memory else np.empty(LOCAL_BLOCK, np.uint8)
+        if len(self._memory) < size:
+            self._memory = np.empty(size, np.uint8)
+        return self._fill(self._memory.data[:size], begin)
+
+    def _fill(self, memory: memoryview, begin: int) -> memoryview:
+        filled = 0
+        while filled < len(memory):
+            count = os.preadv(self._descriptor, [memory[filled:]], begin + filled)
+            if not count:
                 break
-            parts.append(part)
-            size -= len(part)
-            begin += len(part)
-        return b"".join(parts)
+            filled += count
+        return memory[:filled]
 
     def close(self) -> None:
         """Let it go."""
         os.close(self._descriptor)
+        if self._memory is not None and not _spare_memory:
+            _spare_memory.append(self._memory)
+        self._memory = None
 
 
 def is_uri(path: str) -> bool:
@@ -185,26 +186,22 @@ def file_system_of(uri: str) -> tuple[Any, str]:
             raise ValueError(
                 f"pyarrow has no file system for {scheme}://, and fsspec is not installed"
             ) from None
-        found, path = fsspec.url_to_fs(uri)
+        found, path = fsspec.url_to_fs(unquote(uri))
         system = fs.PyFileSystem(fs.FSSpecHandler(found))
     return system, path
 
 
-def open_source(path: str, size: int, settled: bool = True) -> ByteSource:
+def open_source(path: str, size: int) -> ByteSource:
     """Open a recording.
 
     Args:
         path: A path of this machine, or an URI as pyarrow knows it (`s3://`, `hdfs://`, `gs://` ...).
         size: How many bytes of it count: what it had when it was listed.
-        settled: Whether nobody writes to it any more.
 
     Raises:
         OSError: It cannot be read, or is shorter now.
     """
     if is_uri(path):
         system, inner = file_system_of(path)
-        return BlockFile(system.open_input_file(inner), size, path)
-    local = path.removeprefix("file://")
-    if settled and size:
-        return MappedFile(local, size)
-    return BlockFile(_LocalFile(local), size, path)
+        return BlockFile(system.open_input_file(inner), size, path, REMOTE_BLOCK)
+    return BlockFile(_LocalFile(path.removeprefix("file://")), size, path, LOCAL_BLOCK)

@@ -23,12 +23,15 @@ from rtmprelay.media import MediaKind
 from spark_analytics.scanning.sources import Bytes, ByteSource, Window
 from spark_analytics.scanning.tag_arrays import FRAME_SIZE, MAX_TAG_SIZE, Integers, numbers_at, sizes_at
 
-#: How much is searched at a time: little at first, because most of the time it is enough.
-_FIRST_STEP = 1 << 16
+#: How much is searched at a time: little at first, because behind small damages it is enough.
+_FIRST_STEP = 1 << 9
 _LARGEST_STEP = 1 << 22
 
 #: How much of what may lie behind a place is looked at at a time.
 _TRAILER_STEP = 1 << 20
+
+#: As many places are looked at one by one. More take malice: they are looked at in blocks.
+_FEW = 16
 
 _IS_TAG_TYPE = np.zeros(256, np.bool_)
 _IS_TAG_TYPE[[int(kind) for kind in MediaKind]] = True
@@ -73,12 +76,33 @@ def _first_whole(source: ByteSource, window: Window, places: Integers) -> int | 
     )
     hits = np.flatnonzero(right)
     best = int(places[hits[0]]) if len(hits) else None
-    for number in np.flatnonzero(~inside & (payload_ends + TRAILER_SIZE <= source.size)).tolist():
-        if best is not None and places[number] > best:
-            break
-        expected = int(sizes[number]) + TAG_HEADER_SIZE
-        if source.read(int(payload_ends[number]), TRAILER_SIZE) == expected.to_bytes(TRAILER_SIZE, "big"):
-            return int(places[number])
+    far = ~inside & (payload_ends + TRAILER_SIZE <= source.size)
+    if best is not None:
+        far &= places < best
+    found = _first_far(source, places[far], payload_ends[far], sizes[far] + TAG_HEADER_SIZE)
+    return best if found is None else found
+
+
+def _first_far(source: ByteSource, places: Integers, trailers: Integers, wholes: Integers) -> int | None:
+    """The first of these places behind which the right size stands, where that is not at hand."""
+    if len(places) <= _FEW:
+        for place, trailer, whole in zip(places.tolist(), trailers.tolist(), wholes.tolist(), strict=True):
+            if source.read(trailer, TRAILER_SIZE) == whole.to_bytes(TRAILER_SIZE, "big"):
+                return int(place)
+        return None
+    best: int | None = None
+    order = np.argsort(trailers, kind="stable")
+    while len(order):
+        begin = int(trailers[order[0]])
+        count = int(np.searchsorted(trailers[order], begin + _TRAILER_STEP))
+        lot, order = order[:count], order[count:]
+        size = int(trailers[lot[-1]]) - begin + TRAILER_SIZE
+        array = np.frombuffer(source.read(begin, size), np.uint8)
+        right = numbers_at(array, trailers[lot] - begin) == wholes[lot]
+        if right.any():
+            best = int(places[lot[right]].min())
+            # Only what is before it can still be the first.
+            order = order[places[order] < best]
     return best
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import repeat
 from struct import Struct
 from struct import error as StructError  # noqa: N812
+from typing import Any
 
 import attrs
 import numpy as np
@@ -25,7 +27,8 @@ MAX_TAG_SIZE = FRAME_SIZE + MAX_PAYLOAD_SIZE
 #: How much of a payload is looked at: enough for codec, frame type and composition time.
 HEAD_SIZE = 9
 
-_ROW_SIZE = TAG_HEADER_SIZE + HEAD_SIZE
+#: What is looked at of a tag: what stands before it, its header, and that.
+_ROW_SIZE = TRAILER_SIZE + TAG_HEADER_SIZE + HEAD_SIZE
 
 _TYPE_AND_SIZE = Struct(">I")
 
@@ -47,6 +50,19 @@ class TagArrays:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    @classmethod
+    def joined(cls, parts: Sequence[TagArrays]) -> TagArrays:
+        """All of them, one behind the other."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            np.concatenate([part.offsets for part in parts]),
+            np.concatenate([part.types for part in parts]),
+            np.concatenate([part.sizes for part in parts]),
+            np.concatenate([part.timestamps for part in parts]),
+            np.concatenate([part.heads for part in parts]),
+        )
+
     def first(self, count: int) -> TagArrays:
         """The first ones of them."""
         return TagArrays(
@@ -58,7 +74,7 @@ class TagArrays:
         )
 
 
-def follow_sizes(window: Window, begin: int, stop: int, most: int) -> tuple[list[int], int]:
+def follow_sizes(window: Window, begin: int, stop: int, most: int) -> tuple[Integers, int]:
     """Go from tag to tag by their sizes alone; where they begin, and where the last one ends.
 
     Tags begin before `stop`, and end inside of the window as far as their sizes can be trusted: the last one may not.
@@ -82,51 +98,53 @@ def follow_sizes(window: Window, begin: int, stop: int, most: int) -> tuple[list
         kept = bisect_right(positions, last)
         at = positions[kept]
         del positions[kept:]
-    if base:
-        return [position + base for position in positions], at + base
-    return positions, at
+    return np.array(positions, np.int64) + base, at + base
 
 
-def gather(window: Window, offsets: Integers) -> TagArrays:
-    """What the headers at these places say; there must be room for a tag at each of them."""
-    places = offsets - window.begin
-    rows = _rows(window.array, places)
+def gather(window: Window, offsets: Integers, end: int) -> tuple[TagArrays, Integers]:
+    """What the headers at these places say, and the sizes that stand behind the payloads.
+
+    Args:
+        offsets: Where tags begin, each one where the one before it ends.
+        end: Where the last of them ends.
+    """
+    # What stands behind a payload stands before the next tag: one look takes both, and the looks are what takes time.
+    rows = _rows(window.array, np.append(offsets, end) - (window.begin + TRAILER_SIZE))
     words = rows.view(">u4")
-    first = words[:, 0].astype(np.int64)
-    second = words[:, 1].astype(np.int64)
-    return TagArrays(
+    first = words[:-1, 1].astype(np.int64)
+    second = words[:-1, 2].astype(np.int64)
+    tags = TagArrays(
         offsets,
-        rows[:, 0],
+        rows[:-1, TRAILER_SIZE],
         first & MAX_PAYLOAD_SIZE,
         second >> 8 | (second & 0xFF) << 24,
-        rows[:, TAG_HEADER_SIZE:],
+        rows[:-1, _ROW_SIZE - HEAD_SIZE :],
     )
+    return tags, words[1:, 0].astype(np.int64)
 
 
 def _rows(array: Bytes, places: Integers) -> Bytes:
-    """The header and the first bytes of the payload at each place, a row for each."""
+    """What is before a tag, its header and the first bytes of its payload, a row for each; what is not there is zeros."""
     room = len(array) - _ROW_SIZE
-    if not len(places) or places[-1] <= room:
-        return _slices(array, _ROW_SIZE)[places]
-    # A short tag at the very end: what is not there reads as zeros.
+    first = int(np.searchsorted(places, 0))
+    last = int(np.searchsorted(places, room, side="right"))
+    if first == 0 and last == len(places):
+        return _slices(array, f"V{_ROW_SIZE}")[places].view(np.uint8).reshape(-1, _ROW_SIZE)
     rows = np.zeros((len(places), _ROW_SIZE), np.uint8)
-    inside = int(np.searchsorted(places, room, side="right"))
-    if inside:
-        rows[:inside] = _slices(array, _ROW_SIZE)[places[:inside]]
-    for number in range(inside, len(places)):
-        rest = array[places[number] :]
-        rows[number, : len(rest)] = rest
+    if last > first:
+        rows[first:last] = _rows(array, places[first:last])
+    for number in (*range(first), *range(max(first, last), len(places))):
+        place = int(places[number])
+        begin = max(0, -place)
+        rest = array[place + begin : place + _ROW_SIZE]
+        rows[number, begin : begin + len(rest)] = rest
     return rows
-
-
-def trailers(window: Window, ends_of_payload: Integers) -> Integers:
-    """The sizes that stand behind payloads."""
-    return numbers_at(window.array, ends_of_payload - window.begin)
 
 
 def numbers_at(array: Bytes, places: Integers) -> Integers:
     """The 32-bit numbers at these places."""
-    return _slices(array, TRAILER_SIZE)[places].view(">u4").ravel().astype(np.int64)
+    found: Integers = _slices(array, ">u4")[places].astype(np.int64)
+    return found
 
 
 def sizes_at(array: Bytes, places: Integers) -> Integers:
@@ -134,8 +152,9 @@ def sizes_at(array: Bytes, places: Integers) -> Integers:
     return numbers_at(array, places) & MAX_PAYLOAD_SIZE
 
 
-def _slices(array: Bytes, length: int) -> Bytes:
-    """Every slice of this length, without copying: the one at place p is row p."""
-    return np.lib.stride_tricks.as_strided(
-        array, (max(0, len(array) - length + 1), length), (1, 1), writeable=False
-    )
+def _slices(array: Bytes, kind: str) -> npt.NDArray[Any]:
+    """Something of this kind at every place, without copying."""
+    size = np.dtype(kind).itemsize
+    if len(array) < size:
+        return np.empty(0, kind)
+    return np.ndarray((len(array) - size + 1,), kind, array, strides=(1,))

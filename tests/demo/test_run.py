@@ -40,6 +40,10 @@ class Shown(Display):
     def show(self, seconds: float, rows: Sequence[Row]) -> None:
         self.rows.append(rows)
 
+    def messages(self, name: str) -> int:
+        """How many one of them has got so far."""
+        return next((row.messages for rows in self.rows[-1:] for row in rows if row.name == name), 0)
+
 
 @real_reactor_test
 async def test_everybody_gets_what_was_sent(tmp_path: Path) -> None:
@@ -72,11 +76,12 @@ async def test_a_difference_is_noticed(spoiled: str, tmp_path: Path) -> None:
 
 
 @real_reactor_test
-async def test_a_destination_that_gets_nothing_is_told(tmp_path: Path) -> None:
+async def test_a_destination_that_is_cut_off_is_told(tmp_path: Path) -> None:
     """One that is cut off for good in the middle lacks the end."""
-    demo = Demo(DemoSettings(tmp_path), Shown(), the_reactor())
+    shown = Shown()
+    demo = Demo(DemoSettings(tmp_path), shown, the_reactor())
     running = demo.start()
-    await until(lambda: demo.sent.messages > 20, "the beginning", 30)
+    await until(lambda: shown.messages("destination-1") > 20, "the beginning", 30)
     await demo.relay.destinations.remove("destination-1")
     more = demo.sent.messages + 20
     await until(lambda: demo.sent.messages > more, "more messages", 30)

@@ -27,7 +27,7 @@ from rtmprelay.events import Event
 from rtmprelay.flv.script import without_set_data_frame
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.protocols.publish_endpoint import RtmpPublishEndpoint
-from rtmprelay.protocols.server import ServerSettings
+from rtmprelay.protocols.server_factory import ServerSettings
 from rtmprelay.streams.merging import Merging
 from rtmprelay.testing import MemoryClient, MemoryEndpoint, MemoryServer, MemoryTransport
 from rtmprelay.wire import commands

@@ -17,7 +17,7 @@ from typing import Any
 from twisted.python.usage import Options as UsageOptions
 from twisted.scripts._twistd_unix import ServerOptions
 
-from rtmprelay.tap import Options
+from rtmprelay.options import Options
 from tests.docs.pages import DOCS, ROOT
 
 EXAMPLES = DOCS / "examples"

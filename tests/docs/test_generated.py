@@ -16,7 +16,7 @@ from rtmprelay.config import RelayConfig
 from rtmprelay.destinations.config_file import _DestinationEntry
 from rtmprelay.events import Event
 from rtmprelay.limit_options import limits_help, with_limits
-from rtmprelay.tap import Options
+from rtmprelay.options import Options
 from tests.docs.pages import DOCS
 
 

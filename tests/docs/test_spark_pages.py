@@ -122,10 +122,11 @@ def ask_what_the_pages_ask(spark: SparkSession, analyst: Analyst) -> None:
     for program in (session, source):
         here = re.sub(r'"([a-z]+/?)"', lambda text: repr(analyst.place(text[1])), program)
         exec(compile(here, "docs/catalogue.rst", "exec"), names)  # noqa: S102
-    assert names["spark"] is spark
+    theirs = names["spark"]
+    assert isinstance(theirs, type(spark))
     (questions,) = of_catalogue("sql")
     asked = [re.sub(r"^--.*$", "", part, flags=re.MULTILINE).strip() for part in questions.split(";")]
-    answers = [spark.sql(question).collect() for question in filter(None, asked)]
+    answers = [theirs.sql(question).collect() for question in filter(None, asked)]
     assert len(answers) == 5
     # The bitrate of what was recorded.
     assert all(row["kbps"] > 0 for row in answers[2])

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rtmprelay.event_log.settings import MEBIBYTE
-from rtmprelay.tap import Options
+from rtmprelay.options import Options
 from tests.event_log.helpers import parse
 from tests.service.command import BlockingClient, Server, wait_for
 

@@ -22,6 +22,10 @@ MEBIBYTE = 1024 * 1024
 #: What it may have kept for good after whatever was done to it.
 MOST_GROWTH = 20 * MEBIBYTE
 
+#: Large blocks are given back to the system as soon as they are free. Otherwise the allocator keeps some of them, more
+#: or fewer from run to run, and the memory of the process does not show what the server holds.
+_GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": str(64 * 1024)}
+
 #: Shorter than usual, so that a test need not wait for long.
 _PATIENCE = {
     "handshake_timeout": "4",
@@ -33,6 +37,9 @@ _PATIENCE = {
     # All of them come from here.
     "connection_rate_per_address": "none",
 }
+
+#: Seconds; short, so that it is the server that lets go, and not Python's collector sooner or later.
+_LETTING_GO = 5.0
 
 #: What clients call things, and the sentence that has it in it.
 _NAMED_BY_CLIENTS = ("stream", "app", "command", "message")
@@ -65,11 +72,14 @@ class AttackedServer:
             *("--relay-config", str(relay), "--http-status", "127.0.0.1:0"),
             *limits,
             *options,
+            environment=_GIVE_BACK,
         )
         self._read = 0
         self._lines: list[dict[str, Any]] = []
         (self.port, *_) = self.ports("RTMP")
         self._process = self.server.process.pid
+        # It opens this one when it has something to write; then it has all files that it ever has.
+        wait_for((folder / "events.jsonl").exists, "the first event")
 
     def ports(self, protocol: str, count: int = 1) -> list[int]:
         """Where it listens, as its log says."""
@@ -89,6 +99,11 @@ class AttackedServer:
         """Bytes of memory that it uses."""
         pages = int(Path(f"/proc/{self._process}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def most_memory(self) -> int:
+        """Bytes of memory that it used when it used most."""
+        status = Path(f"/proc/{self._process}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
     def files(self) -> int:
         """How many files it has open."""
@@ -138,6 +153,13 @@ class AttackedServer:
     def wait_until_alone(self, files: int) -> None:
         """Wait until all strangers are gone."""
         wait_for(lambda: self.files() <= files, "the end of all connections")
+
+    def assert_no_larger(self, before: int, most: int = MOST_GROWTH) -> None:
+        """It uses hardly more memory than before; what a connection had is let go of a moment after its socket."""
+        deadline = time.monotonic() + _LETTING_GO
+        while (grown := self.memory() - before) >= most:
+            assert time.monotonic() < deadline, f"{grown / MEBIBYTE:.1f} MiB more than before"
+            time.sleep(0.01)
 
     def assert_unharmed(self, since: int = 0) -> None:
         """A normal publish and play works, and of each connection the log has one beginning, one end, and no traceback."""

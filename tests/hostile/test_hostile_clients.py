@@ -18,7 +18,7 @@ from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
 from rtmprelay.wire.messages import MessageType
 from tests.helpers import group
 from tests.hostile.conversations import HANDSHAKE, KEY, NAMES, conversation, greeting
-from tests.hostile.process import MEBIBYTE, MOST_GROWTH, AttackedServer
+from tests.hostile.process import MEBIBYTE, AttackedServer
 from tests.hostile.strangers import (
     announced,
     behave_oddly,
@@ -82,8 +82,7 @@ def test_mutated_conversations(server: AttackedServer, memory: int) -> None:
     behave_oddly_so_often(server, SESSIONS, random.Random(SEED))
     server.wait_until_alone(files)
     server.assert_unharmed(since)
-    grown = server.memory() - memory
-    assert grown < MOST_GROWTH, f"{SESSIONS} mutated conversations left {grown / MEBIBYTE:.1f} MiB behind"
+    server.assert_no_larger(memory)
     closings = server.closings(since)
     assert len(closings) >= SESSIONS, "one line for each"
     assert all(line["reason"] for line in closings)
@@ -130,7 +129,7 @@ def test_floods(server: AttackedServer, memory: int, kind: str, reads: bool) -> 
     offences = server.offences(since)
     assert offences.total() == 1
     assert set(offences) <= limits, f"{kind} was ended by {offences}"
-    assert server.memory() - memory < MOST_GROWTH
+    server.assert_no_larger(memory)
 
 
 def test_one_byte_chunks_of_a_large_message(server: AttackedServer, memory: int) -> None:
@@ -144,7 +143,7 @@ def test_one_byte_chunks_of_a_large_message(server: AttackedServer, memory: int)
     offences = server.offences(since)
     assert offences.total() == 1
     assert set(offences) <= {"chunk_rate", "idle_timeout"}
-    assert server.memory() - memory < MOST_GROWTH
+    server.assert_no_larger(memory)
 
 
 def test_sixteen_megabytes_are_announced_on_every_chunk_stream(server: AttackedServer, memory: int) -> None:
@@ -154,7 +153,7 @@ def test_sixteen_megabytes_are_announced_on_every_chunk_stream(server: AttackedS
     for stranger in strangers:
         stranger.sendall(b"".join(announced(number, 0xFFFFFF) for number in range(8, 60)))
     server.assert_works()
-    assert server.memory() - memory < MOST_GROWTH
+    server.assert_no_larger(memory)
     for stranger in strangers:
         stranger.close()
     server.assert_unharmed(since)
@@ -196,7 +195,7 @@ def test_amf_bombs(server: AttackedServer, memory: int, kind: str) -> None:
         assert send_until_cut_off(stranger, bomb, 1, False), kind
     server.assert_unharmed(since)
     assert [reason in line["reason"] for line in server.closings(since)].count(True) == 1
-    assert server.memory() - memory < MOST_GROWTH
+    server.assert_no_larger(memory)
 
 
 def test_lies_about_acknowledgements(server: AttackedServer) -> None:
@@ -261,15 +260,14 @@ def test_slow_and_idle_connections(server: AttackedServer, memory: int) -> None:
         stranger.close()
     expected = {"handshake_timeout": 80, "connect_timeout": 50, "idle_timeout": 500}
     assert server.offences(since) == expected
-    assert server.memory() - memory < MOST_GROWTH
+    server.assert_no_larger(memory)
 
 
 def test_afterwards(server: AttackedServer, memory: int) -> None:
     """Everybody has gone, nothing was kept, the figures agree with the log, and no key is anywhere."""
     server.assert_unharmed()
     wait_for(lambda: server.figure("rtmprelay_connections") == 0, "the end of all connections")
-    grown = server.memory() - memory
-    assert grown < MOST_GROWTH, f"all of it left {grown / MEBIBYTE:.1f} MiB behind"
+    server.assert_no_larger(memory)
     opened = [line for line in server.lines() if line.get("event") == "connection_opened"]
     assert len(opened) == len(server.closings()), "one end for each beginning"
     for limit, count in server.offences().items():

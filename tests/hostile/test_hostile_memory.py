@@ -16,11 +16,11 @@ from tests.hostile.strangers import announced, connected, control
 #: What one connection may have at once, what a read may add to it, and what Python needs beside it.
 MOST_OF_ONE = (32 + 32) * MEBIBYTE
 
-#: How often it is done again. If each time left something behind, this would show.
-AGAIN = 6
+#: How often it is done. If each time left something behind, this would show.
+TIMES = 7
 
-#: What the allocator may keep for the next one: less than two connections would leave behind.
-MOST_KEPT = 32 * MEBIBYTE
+#: What may be left when it has gone: less than a single frame or half a message of those that it sent.
+MOST_KEPT = 2 * MEBIBYTE
 
 
 def fill(server: AttackedServer, chunk_streams: int) -> None:
@@ -35,7 +35,7 @@ def fill(server: AttackedServer, chunk_streams: int) -> None:
 def fill_cache(server: AttackedServer) -> None:
     """Publish pictures that all lean on one keyframe, so that all are kept for late joiners."""
     encoder = server.publish("cache")
-    encoder.send(keyframe(1000), *(inter(1000 + number, MEBIBYTE) for number in range(28)))
+    encoder.send(keyframe(1000), *(inter(1000 + number, 4 * MEBIBYTE) for number in range(7)))
     encoder.socket.close()
 
 
@@ -52,18 +52,14 @@ def test_what_a_client_filled_is_free_when_it_has_gone(way: str, tmp_path: Path)
     try:
         server.assert_works()
         before, files = server.memory(), server.files()
-        WAYS[way](server)
-        server.wait_until_alone(files)
-        first = server.memory()
-        assert first - before < MOST_OF_ONE
-        for number in range(AGAIN):
+        for _ in range(TIMES):
             WAYS[way](server)
             server.wait_until_alone(files)
             # Each time: sooner or later Python's collector would find what nobody let go of.
-            grown = server.memory() - first
-            assert grown < MOST_KEPT, f"{number + 1} more of it left {grown / MEBIBYTE:.1f} MiB behind"
+            server.assert_no_larger(before, MOST_KEPT)
+        assert server.most_memory() - before < MOST_OF_ONE
         server.assert_unharmed()
         if way == "over the limit":
-            assert server.offences() == {"assembly_size": 1 + AGAIN}
+            assert server.offences() == {"assembly_size": TIMES}
     finally:
         server.stop()

@@ -13,7 +13,7 @@ import pytest
 from OpenSSL import SSL
 
 from tests.hostile.conversations import greeting
-from tests.hostile.process import MOST_GROWTH, AttackedServer
+from tests.hostile.process import AttackedServer
 from tests.service.command import wait_for
 
 #: The beginning of a ClientHello.
@@ -69,7 +69,7 @@ def assert_as_before(server: TlsServer, files: int, memory: int) -> None:
     wait_for(lambda: server.figure("rtmprelay_connections") == 0, "the end of all connections")
     opened = [line for line in server.lines() if line.get("event") == "connection_opened"]
     assert len(opened) == len(server.closings()), "one end for each beginning"
-    assert server.memory() - memory < MOST_GROWTH
+    server.assert_no_larger(memory)
 
 
 def test_noise_instead_of_a_handshake(server: TlsServer) -> None:

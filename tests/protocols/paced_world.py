@@ -14,7 +14,8 @@ from twisted.internet.tcp import Connection
 from rtmprelay.event_bus import EventBus
 from rtmprelay.events import Event
 from rtmprelay.media import MediaFrame
-from rtmprelay.protocols.server import RtmpServerFactory, RtmpServerProtocol, ServerSettings
+from rtmprelay.protocols.server import RtmpServerProtocol
+from rtmprelay.protocols.server_factory import RtmpServerFactory, ServerSettings
 from rtmprelay.session.client_session import ClientSession
 from rtmprelay.session.events import (
     ConnectAccepted,

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rtmprelay import events
 from rtmprelay.access.request import ALLOWED, Action, refused
 from rtmprelay.protocols.asking import MOST_EARLY_BYTES
-from rtmprelay.protocols.server import ServerSettings
+from rtmprelay.protocols.server_factory import ServerSettings
 from rtmprelay.session.events import PlayAccepted, PublishAccepted, StatusReceived
 from rtmprelay.testing import MemoryClient, MemoryServer
 from rtmprelay.wire import commands

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rtmprelay import amf0, events
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.protocols.admission import AdmissionLimits
-from rtmprelay.protocols.server import ServerSettings
+from rtmprelay.protocols.server_factory import ServerSettings
 from rtmprelay.session.events import StatusReceived
 from rtmprelay.streams.limits import StreamLimits
 from rtmprelay.testing import MemoryClient, MemoryServer, RawConnection

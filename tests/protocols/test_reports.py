@@ -15,7 +15,8 @@ from rtmprelay import events
 from rtmprelay.event_bus import LogSink
 from rtmprelay.logs import format_json, format_text
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.protocols.server import RtmpServerProtocol, ServerSettings
+from rtmprelay.protocols.server import RtmpServerProtocol
+from rtmprelay.protocols.server_factory import ServerSettings
 from rtmprelay.session.client_session import ClientSession
 from rtmprelay.session.events import SessionEvent
 from rtmprelay.testing import MemoryClient, MemoryServer

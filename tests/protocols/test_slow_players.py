@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rtmprelay import events
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.protocols.player import Player
-from rtmprelay.protocols.server import ServerSettings
+from rtmprelay.protocols.server_factory import ServerSettings
 from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.testing import MemoryClient, MemoryServer
 from rtmprelay.wire import commands

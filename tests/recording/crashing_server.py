@@ -28,6 +28,36 @@ from rtmprelay.recording.settings import RecordingSettings
 #: Milliseconds between two rounds of the source.
 PAUSE = 40
 
+#: Bytes after which servers are killed at the latest: without segments, and with many of them, each with its own index.
+MOST_OF_ONE_FILE = 450_000
+MOST_OF_SEGMENTS = 1_900_000
+
+#: Seconds that are waited on top, so that kills hit all moments between two writes.
+LONGEST_MOMENT = 0.012
+
+#: Seconds in which a server must have recorded so much.
+DEADLINE = 60.0
+
+
+@attrs.frozen
+class Kill:
+    """When a server is killed: a moment after it has recorded so much."""
+
+    recorded: int
+    moment: float
+    segments: bool
+
+
+def planned_kills(number: int, seed: int) -> list[Kill]:
+    """The same for the same seed, however fast the machine is."""
+    chance = random.Random(seed)
+    kills = []
+    for one in range(number):
+        segments = one % 2 == 1
+        most = MOST_OF_SEGMENTS if segments else MOST_OF_ONE_FILE
+        kills.append(Kill(chance.randrange(most), chance.uniform(0, LONGEST_MOMENT), segments))
+    return kills
+
 
 def source_frames(path: Path) -> list[MediaFrame]:
     """What is sent in the first round."""
@@ -87,19 +117,20 @@ def serve(source: Path, folder: Path, started: int, segments: bool) -> None:
     reactor.run()
 
 
-def kill_one(source: Path, folder: Path, after: float, segments: bool) -> None:
-    """Start a server, and kill it so many seconds after it began to record."""
+def kill_one(source: Path, folder: Path, kill: Kill) -> None:
+    """Start a server, and kill it while it records."""
     readable, writable = os.pipe()
     child = os.fork()
     if not child:
         try:
-            serve(source, folder, writable, segments)
+            serve(source, folder, writable, kill.segments)
         finally:
             os._exit(1)
     os.close(writable)
     try:
-        assert select.select([readable], [], [], 20)[0], "the server does not record"
-        time.sleep(after)
+        assert select.select([readable], [], [], DEADLINE)[0], "the server does not record"
+        wait_until_recorded(folder, kill.recorded)
+        time.sleep(kill.moment)
     finally:
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
@@ -107,12 +138,19 @@ def kill_one(source: Path, folder: Path, after: float, segments: bool) -> None:
     assert os.WTERMSIG(status) == signal.SIGKILL, "the server ended by itself"
 
 
+def wait_until_recorded(folder: Path, size: int) -> None:
+    """Come back when the files of a folder have so many bytes."""
+    deadline = time.monotonic() + DEADLINE
+    while sum(path.stat().st_size for path in folder.iterdir()) < size:
+        assert time.monotonic() < deadline, f"the server did not record {size} bytes within {DEADLINE} s"
+        time.sleep(0.001)
+
+
 def main(source: str, folder: str, kills: str, seed: str) -> None:
-    moments = random.Random(int(seed))
-    for number in range(int(kills)):
+    for number, kill in enumerate(planned_kills(int(kills), int(seed))):
         target = Path(folder, f"{number:03d}")
         target.mkdir(parents=True)
-        kill_one(Path(source), target, moments.uniform(0, 0.35), segments=number % 2 == 1)
+        kill_one(Path(source), target, kill)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from rtmprelay.config import RelayConfig
+from rtmprelay.options import Options
 from rtmprelay.recording.settings import RecordingSettings
-from rtmprelay.tap import Options
 
 
 def parse(*arguments: str) -> RecordingSettings:

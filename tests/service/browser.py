@@ -44,10 +44,8 @@ class Browser:
     """A headless chromium with a profile of its own, in a process of its own."""
 
     def __init__(self, folder: Path, width: int = 1280, height: int = 900, scale: float = 1.0) -> None:
-        assert DRIVER is not None
         self._log = folder / "chromedriver.log"
-        self._out = self._log.open("w")
-        self._process = subprocess.Popen([DRIVER, "--port=0"], stdout=self._out, stderr=subprocess.STDOUT)
+        self._process = self._start_driver()
         self._base = ""
         try:
             self._base = f"http://127.0.0.1:{self._port()}"
@@ -56,9 +54,17 @@ class Browser:
             self.quit()
             raise
 
+    def _start_driver(self) -> subprocess.Popen[bytes]:
+        assert DRIVER is not None
+        with self._log.open("wb") as out:
+            return subprocess.Popen([DRIVER, "--port=0"], stdout=out, stderr=subprocess.STDOUT)
+
     def _port(self) -> int:
         def found() -> re.Match[str] | None:
-            assert self._process.poll() is None, self._log.read_text()
+            if self._process.poll() is not None:
+                # It takes any port of IPv6, and gives up if the same one of IPv4 is taken.
+                assert "port not available" in self._log.read_text(), self._log.read_text()
+                self._process = self._start_driver()
             return re.search(r"started successfully on port (\d+)", self._log.read_text())
 
         return int(until(found, "the start of chromedriver")[1])
@@ -106,7 +112,6 @@ class Browser:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-            self._out.close()
 
     def open(self, url: str) -> None:
         """Go to a page, and wait until it is loaded."""

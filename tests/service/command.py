@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rtmprelay.media import MediaFrame
@@ -42,12 +43,22 @@ class Server:
     """A server in a process of its own, which writes its log to a file."""
 
     def __init__(
-        self, folder: Path, *options: str, of_twistd: tuple[str, ...] = ("-n", "--pidfile=")
+        self,
+        folder: Path,
+        *options: str,
+        of_twistd: tuple[str, ...] = ("-n", "--pidfile="),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.log = folder / "out.log"
         self._out = self.log.open("w")
         command = [*TWISTD, *of_twistd, "rtmprelay", "--listen", LOOPBACK, *options]
-        self.process = subprocess.Popen(command, cwd=folder, stdout=self._out, stderr=subprocess.STDOUT)
+        self.process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, **(environment or {})},
+            stdout=self._out,
+            stderr=subprocess.STDOUT,
+        )
 
     def text(self) -> str:
         return self.log.read_text()

@@ -141,6 +141,9 @@ def page(tmp_path_factory: pytest.TempPathFactory, live: LiveEvent) -> Iterator[
         browser.emulate_media({"prefers-reduced-motion": "reduce"})
         browser.resize(1280, 900)
         browser.open(live.url)
+        wait_for_word(browser, STREAM, "Live")
+        wait_for_word(browser, card("destination", "first"), "Connected")
+        wait_for_word(browser, card("destination", "second"), "Connected")
         yield browser
     finally:
         browser.quit()
@@ -157,6 +160,11 @@ STREAM = card("stream", "live/concert")
 def word(page: Browser, selector: str) -> str:
     """The state that a card shows, if it is there."""
     return page.text(f"{selector} [data-part=badgeWord]") if page.count(selector) else ""
+
+
+def wait_for_word(page: Browser, selector: str, wanted: str) -> None:
+    """Wait until a card is there and shows this state."""
+    until(lambda: word(page, selector) == wanted, f"{selector}: {wanted}")
 
 
 def unlock(page: Browser) -> None:
@@ -189,16 +197,15 @@ def hide(page: Browser, hidden: bool) -> None:
 
 
 def test_the_page_shows_the_stream_and_both_destinations(page: Browser, live: LiveEvent) -> None:
-    until(lambda: word(page, STREAM) == "Live", "the stream")
-    until(lambda: word(page, card("destination", "first")) == "Connected", "the first destination")
-    until(lambda: word(page, card("destination", "second")) == "Connected", "the second destination")
+    assert word(page, STREAM) == "Live"
     until(lambda: page.text(f"{STREAM} [data-part=rate]") != "\u2013", "the bitrate")
-    assert page.text(f"{STREAM} .media") == "H.264 320\u00d7180 · AAC 48 kHz mono"
+    media = "H.264 320\u00d7180 · AAC 48 kHz mono"
+    until(lambda: page.text(f"{STREAM} .media") == media, "the codecs")
     until(lambda: page.text(f"{STREAM} [data-part=keyframes]") == "1.0 s", "the keyframe interval")
     until(lambda: page.text(f"{STREAM} [data-part=fps]").startswith("25"), "the measured frame rate")
     until(lambda: page.text(f"{STREAM} [data-part=recording]") == "Recording", "the recording")
-    assert page.text(f"{STREAM} .chips") == "first\nsecond"
-    assert page.text("#total-connected") == "2"
+    until(lambda: page.text(f"{STREAM} .chips") == "first\nsecond", "where it goes")
+    until(lambda: page.text("#total-connected") == "2", "the count")
     until(lambda: "publish of live/concert" in page.text("#events ol").lower(), "the event")
     assert page.text("#connection-word") == "Live"
     # The addresses are those of this relay, whatever its port.
@@ -272,7 +279,7 @@ def test_a_destination_is_added_and_removed_by_clicking(page: Browser, live: Liv
     page.click("#add-dialog [name=lasting]")
     page.click("#add-dialog [type=submit]")
     third = card("destination", "third")
-    until(lambda: word(page, third) == "Connected", "the new destination")
+    wait_for_word(page, third, "Connected")
     assert "third" in live.config.read_text()
     assert KEY not in page.run("return document.documentElement.outerHTML")
 
@@ -287,9 +294,9 @@ def test_a_destination_is_added_and_removed_by_clicking(page: Browser, live: Liv
     assert all("409" in line for line in page.complaints())
 
     page.click(f"{third} [data-part=enable]")
-    until(lambda: word(page, third) == "Disabled", "the end of its use")
+    wait_for_word(page, third, "Disabled")
     page.click(f"{third} [data-part=enable]")
-    until(lambda: word(page, third) == "Connected", "its return")
+    wait_for_word(page, third, "Connected")
     page.click(f"{third} [data-part=reconnect]")
     until(lambda: page.text(f"{third} [data-part=reconnects]") != "0", "the reconnection")
 
@@ -305,9 +312,9 @@ def test_a_publisher_is_disconnected_by_clicking(page: Browser, live: LiveEvent)
     page.click(f"{STREAM} .kick")
     assert "live/concert" in page.text("#confirm-dialog")
     page.click("#confirm-dialog [type=submit]")
-    until(lambda: word(page, STREAM) == "Ended", "the end")
+    wait_for_word(page, STREAM, "Ended")
     live.publish()
-    until(lambda: word(page, STREAM) == "Live", "the return")
+    wait_for_word(page, STREAM, "Live")
     assert page.complaints() == []
 
 
@@ -341,7 +348,7 @@ def test_the_page_survives_a_restart_of_the_server(page: Browser, live: LiveEven
     until(lambda: page.text("#connection-word") == "Live", "the return")
     assert page.run("return document.getElementById('banner').hidden") is True
     live.publish()
-    until(lambda: word(page, STREAM) == "Live", "the stream")
+    wait_for_word(page, STREAM, "Live")
     assert page.count(".controls") == 2
     # The browser itself notes that nobody answered.
     assert all("ERR_" in line for line in page.complaints())

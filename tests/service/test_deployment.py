@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from rtmprelay.flv.repair import inspect
+from rtmprelay.options import Options
 from rtmprelay.session.events import PlayAccepted, PublishAccepted, StatusReceived
-from rtmprelay.tap import Options
 from tests.helpers import group, start_frames
 from tests.service.command import TWISTD, BlockingClient, Server, run, wait_for
 

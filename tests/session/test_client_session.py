@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 
 from rtmprelay.errors import LocalProtocolError
@@ -21,7 +23,7 @@ from rtmprelay.wire.chunks import ChunkReader, RawMessage
 from rtmprelay.wire.commands import StatusCode
 from rtmprelay.wire.handshake import ServerHandshake
 from rtmprelay.wire.messages import Command, Message, UserControl, UserControlType, from_raw, to_raw
-from tests.session.helpers import AUDIO, call, media
+from tests.session.helpers import AUDIO, call, frames_of, media
 
 
 class HandMadeServer:
@@ -161,6 +163,16 @@ def test_media_of_a_play_is_reported_until_its_end() -> None:
     assert events == [PlayAccepted(1), MediaReceived(1, [AUDIO])]
     server.client.end()
     assert server.say(media(AUDIO)) == []
+
+
+def test_when_the_server_has_gone_the_last_frame_is_let_go() -> None:
+    server = connected_server()
+    server.client.play("cam")
+    (create,) = server.heard()
+    server.say(commands.result(create.transaction_id, None, 1.0))
+    last = weakref.ref(frames_of(server.say(media(AUDIO)))[0])
+    server.client.forget()
+    assert last() is None
 
 
 def test_answers_to_nothing_and_unknown_commands_are_ignored() -> None:

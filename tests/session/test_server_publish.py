@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 
 from rtmprelay.errors import LimitExceededError, RemoteProtocolError
@@ -306,6 +308,14 @@ def test_ending_what_the_client_has_deleted_meanwhile_says_nothing() -> None:
     client.heard()
     client.session.end_stream(1, "error", StatusCode.PUBLISH_BAD_NAME, "Taken over")
     assert client.heard() == []
+
+
+def test_when_the_client_has_gone_the_last_frame_is_let_go() -> None:
+    client = connected_client()
+    client.session.accept(ask_to_publish(client).request_id)
+    last = weakref.ref(frames_of(client.send(media(VIDEO)))[0])
+    client.session.forget()
+    assert last() is None
 
 
 # -- secrets -------------------------------------------------------------------------------------------------

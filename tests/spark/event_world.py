@@ -103,7 +103,7 @@ class FakeServer:
         stream: str = "live/test",
         role: str = "player",
         seconds: float = 30.0,
-        **counts: int,
+        **counts: float,
     ) -> None:
         values = {"messages": 0, "bytes": 0, "dropped": 0, "queued": 0, "stalls": 0, **counts}
         self.tell("media_statistics", connection, stream, role=role, seconds=seconds, kbps=1.0, **values)

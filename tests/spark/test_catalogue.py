@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -11,11 +12,14 @@ import sys
 import time
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 import pytest
 
 pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[spark]'")
+
+import pyarrow as pa
 
 from spark_analytics import catalogue as catalogues
 from spark_analytics.catalogue import Catalogue, folder_of
@@ -24,6 +28,9 @@ from spark_analytics.errors import CatalogueBusyError, CatalogueError
 from spark_analytics.manifest import Manifest, newest, publish, versions
 from spark_analytics.schemas import TABLES
 from tests.spark.hurried_writer import DAY, table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 #: How often a writer is killed. The long version is for a quiet hour.
 KILLS = int(os.environ.get("SPARK_TEST_KILLS", "6"))
@@ -55,6 +62,31 @@ def test_versions(tmp_path: Path) -> None:
     assert versions(catalogue.root) == [1, 2, 3]
 
 
+def test_all_names_last_before_a_version_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The power may go at any moment: a folder whose name was not written down would be missing from the version."""
+    synced: list[Path] = []
+    real_sync, real_link = os.fsync, os.link
+
+    def sync(descriptor: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        real_sync(descriptor)
+
+    def link(source: Path, target: Path) -> None:
+        root = tmp_path / "new"
+        (run,) = (root / "recordings").iterdir()
+        files = [path for path in run.rglob("*") if path.is_file()]
+        wanted = {*files, *(path.parent for path in files), run, root / "recordings", root, tmp_path}
+        assert files
+        assert wanted <= set(synced)
+        real_link(source, target)
+        synced.clear()
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "link", link)
+    add(Catalogue(tmp_path / "new"), "a")
+    assert synced == [tmp_path / "new" / "_commits"]
+
+
 def test_what_is_not_published_never_was(tmp_path: Path) -> None:
     catalogue = Catalogue(tmp_path)
     add(catalogue, "a")
@@ -64,6 +96,48 @@ def test_what_is_not_published_never_was(tmp_path: Path) -> None:
     with pytest.raises(KeyError), catalogue.change() as change:
         change.write_arrow("no such table", table("recordings", path="b", started_at=DAY))
     assert paths(catalogue) == ["a"]
+
+
+def test_what_came_to_nothing_does_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalogue = Catalogue(tmp_path)
+    add(catalogue, "a")
+    with catalogue.change() as change:
+        change.write_arrow("recordings", table("recordings", path="b", started_at=DAY))
+        change.write_arrow("incidents", table("incidents", wall=DAY), part="-open")
+
+    def write(*names: str) -> None:
+        with catalogue.change() as change:
+            for name in names:
+                change.write_arrow(name, table("recordings", path="c", started_at=DAY))
+
+    with pytest.raises(KeyError):
+        write("recordings", "no such table")
+    assert len(list((tmp_path / "recordings").iterdir())) == 1
+    assert not list((tmp_path / "incidents").iterdir())
+
+    def fails(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    # What a version names stays, whatever goes wrong behind that.
+    monkeypatch.setattr(catalogues, "clean_up", fails)
+    with pytest.raises(OSError, match="full"):
+        add(catalogue, "d")
+    assert paths(catalogue) == ["a", "d"]
+
+
+def test_what_is_forgotten_is_not_read_and_not_kept(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    tables = ("seconds", "keyframes", "recordings")
+    with catalogue.change() as change:
+        for name in tables:
+            change.write_arrow(name, table(name, day=DAY.date()))
+        change.publish()
+    with catalogue.change() as change:
+        # All of them, be it that they can be asked for only once.
+        change.forget(name for name in tables[:2])
+        assert [change.base.has(name) for name in tables] == [False, False, True]
+        change.publish()
+    assert list(catalogue.open().manifest.tables) == ["recordings"]
 
 
 def test_days_that_are_not_asked_for_are_not_read(tmp_path: Path) -> None:
@@ -100,6 +174,18 @@ def test_a_file_system_without_locks_cannot_mix_two_runs(
     assert paths(catalogue) == ["a", "fast"]
 
 
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_may_say_that_it_has_no_locks(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", refuses)
+    add(Catalogue(tmp_path), "a")
+    assert paths(Catalogue(tmp_path)) == ["a"]
+
+
 def test_a_version_is_published_once(tmp_path: Path) -> None:
     publish(tmp_path, Manifest(1))
     with pytest.raises(CatalogueBusyError):
@@ -132,9 +218,9 @@ def test_what_no_version_needs_is_deleted_after_a_while(tmp_path: Path) -> None:
     add(catalogue, "a")
     add(catalogue, "b", keep=False)
     first, second = (newest(tmp_path), catalogue.open())
-    with catalogue.change() as change:
-        change.write_arrow("recordings", table("recordings", path="never", started_at=DAY))
-        unpublished = folder_of(tmp_path, "recordings", change.run)
+    # What a run leaves that was killed.
+    unpublished = folder_of(tmp_path, "recordings", "20260101T000000-00000000")
+    unpublished.mkdir()
     assert first == second.manifest
     assert clean_up(tmp_path) == [], "somebody may be reading"
     later = time.time() + GRACE + 1
@@ -202,3 +288,38 @@ def test_a_catalogue_stays_where_it_is_when_the_folder_changes(
     catalogue = Catalogue("catalogue")
     monkeypatch.chdir("/")
     assert catalogue.root == tmp_path / "catalogue"
+
+
+def write_two(spark: SparkSession, catalogue: Catalogue) -> None:
+    rows = pa.concat_tables(
+        [table("recordings", path=path, started_at=DAY, run="theirs") for path in ("a", "b")]
+    )
+    with catalogue.change() as change:
+        change.write("recordings", spark.createDataFrame(rows, TABLES["recordings"].spark_schema()))
+        change.publish()
+
+
+def test_spark_reads_and_writes_what_is_here(spark: SparkSession, tmp_path: Path) -> None:
+    """Whatever file system its paths mean if nothing is said, as where HADOOP_CONF_DIR is set, and whatever the name."""
+    session = spark.newSession()
+    session.conf.set("fs.defaultFS", "viewfs://c/")
+    session.conf.set("fs.viewfs.mounttable.c.linkFallback", f"file://{tmp_path}/other")
+    (tmp_path / "other").mkdir()
+    catalogue = Catalogue(tmp_path / "cat[1] {a,b} %41 *?")
+    write_two(session, catalogue)
+    assert paths(catalogue) == ["a", "b"]
+    assert {row.path for row in catalogue.open().read(session, "recordings").collect()} == {"a", "b"}
+    catalogue.open().register(session)
+    assert session.sql("SELECT count(*) AS n FROM recordings").first() == (2,)
+    assert not list((tmp_path / "other").iterdir())
+
+
+def test_rows_that_do_not_arrive_are_missed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers of a cluster that do not share the folder write to their own disks, and Spark is content with that."""
+    catalogue = Catalogue(tmp_path / "new")
+    monkeypatch.setattr(catalogues, "_uri", lambda folder: f"file://{tmp_path}/elsewhere/{folder.name}")
+    with pytest.raises(CatalogueError, match=r"wrote 2 rows, of which 0 are in .* all workers share"):
+        write_two(spark, catalogue)
+    assert not catalogue.snapshot().manifest.version

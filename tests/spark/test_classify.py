@@ -37,13 +37,14 @@ _PAYLOAD = st.one_of(
 )
 
 
-def expected(frame: MediaFrame) -> tuple[MediaKind, TagInfo, bool, bool]:
+def expected(frame: MediaFrame) -> tuple[MediaKind, TagInfo, bool, bool, bool]:
     if frame.kind is MediaKind.DATA:
-        return frame.kind, UNKNOWN, False, False
+        return frame.kind, UNKNOWN, False, False, False
     info = (describe_video if frame.kind is MediaKind.VIDEO else describe_audio)(frame.payload)
     codec = OTHER_CODEC if (info.codec or "").startswith("FourCC") else info.codec
+    side_track = bool(info.tracks) and 0 not in info.tracks
     info = attrs.evolve(info, tracks=(), codec=codec, coded=info.coded and bool(frame.payload))
-    return frame.kind, info, info.coded, info.keyframe
+    return frame.kind, info, info.coded, info.keyframe, side_track
 
 
 @settings(max_examples=200, deadline=None)
@@ -59,7 +60,13 @@ def test_each_tag_is_what_the_server_says_it_is(frames: list[MediaFrame]) -> Non
     codes = classifier.classify(source, tags)
     table = classifier.table
     found = [
-        (table.classes[code].kind, table.classes[code].info, bool(coded), bool(key))
+        (
+            table.classes[code].kind,
+            table.classes[code].info,
+            bool(coded),
+            bool(key),
+            table.classes[code].side_track,
+        )
         for code, coded, key in zip(codes, table.coded(codes), table.keyframe(codes), strict=True)
     ]
     assert found == [expected(frame) for frame in frames]

@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -70,7 +71,7 @@ def test_find_says_what_there_is_instead(snapshot: Snapshot, capsys: Capture) ->
     assert ask(snapshot, "find", "live/film", "--at", "2026-02-01T12:00:00") == 1
     error = capsys.readouterr().err
     assert error.startswith(
-        "No recording shows live/film at 2026-02-01T12:00:00Z; the last one before ends at 2026-01-01T12:00:09Z"
+        "No recording shows live/film at 2026-02-01T12:00:00Z; the last one before ends at 2026-01-01T12:00:09."
     )
     assert ask(snapshot, "find", "live/nobody", "--at", at(1)) == 1
     assert "There is no recording of live/nobody" in capsys.readouterr().err
@@ -126,8 +127,45 @@ def test_a_clip_of_sound_alone(snapshot: Snapshot, tmp_path: Path) -> None:
         == 0
     )
     assert inspect(out).is_fine
-    assert 2900 <= frames_of(out)[-1].timestamp_ms < 3000
+    # Sound needs no keyframe: the clip begins at the moment itself.
+    times = [frame.timestamp_ms for frame in frames_of(out) if frame.kind is MediaKind.AUDIO]
+    assert times[1] < 50
+    assert 1950 <= times[-1] < 2000
     assert decode(out) == ""
+
+
+def test_of_several_copies_the_whole_one_is_cut(
+    spark: SparkSession, recordings: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    """And none that has been moved away since: the catalogue may not know that yet."""
+    old, folder = tmp_path / "old", tmp_path / "rec"
+    old.mkdir()
+    segments = record(
+        old, frames_of(recordings / "holiday.flv"), "live/copied", BEGIN.timestamp(), segment=3.0
+    )
+    for number, segment in enumerate(segments):
+        torn = old / f"z{number}.flv"
+        torn.write_bytes(segment.read_bytes()[: segment.stat().st_size // 2] + bytes(5000))
+    for path in old.iterdir():
+        age(path)
+    index(old, tmp_path / "catalogue")
+    old.rename(folder)
+    snapshot = index(folder, tmp_path / "catalogue")
+    rows = snapshot.arrow("recordings").to_pylist()
+    assert {row["stream"] for row in rows} == {"copied"}
+    assert len(rows) == 12
+    assert all(row["vanished_at"] is None for row in rows)
+    out = tmp_path / "clip.flv"
+    capsys.readouterr()
+    assert ask(snapshot, "find", "live/copied", "--at", at(2), "--cut", str(out), "--seconds", "6") == 0
+    captured = capsys.readouterr()
+    assert str(folder / segments[0].name) in captured.out
+    assert "from 3 recordings" in captured.err
+    times = [frame.timestamp_ms for frame in frames_of(out) if frame.kind is MediaKind.VIDEO]
+    assert max(after - before for before, after in pairwise(times)) == 40, "no hole"
+    # The operator says what became of the old place.
+    assert main(["index", "--gone", str(old), "--out", str(snapshot.root)]) == 0
+    assert "6 vanished" in capsys.readouterr().out
 
 
 def test_a_clip_overwrites_nothing(snapshot: Snapshot, tmp_path: Path, capsys: Capture) -> None:
@@ -137,7 +175,9 @@ def test_a_clip_overwrites_nothing(snapshot: Snapshot, tmp_path: Path, capsys: C
     assert "is there already" in capsys.readouterr().err
     assert out.read_text() == "precious"
     assert ask(snapshot, "find", "live/film", "--at", at(1), "--cut", str(tmp_path / "no" / "such.flv")) == 1
-    assert "No such file or directory" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith(
+        f"such.flv cannot be written: there is no folder {tmp_path / 'no'}.\n"
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["clip.flv"]
 
 
@@ -178,6 +218,11 @@ def test_streams(snapshot: Snapshot, capsys: Capture) -> None:
     assert (rows["film"]["files"], rows["film"]["damaged"], rows["film"]["incidents"]) == ("3", "0", "0")
     assert float(rows["film"]["hours"]) == pytest.approx(9 / 3600, rel=0.02)
     assert (rows["damaged"]["damaged"], rows["page"]["damaged"]) == ("1", "1")
+    # The bitrate of the stream: files have room for an index at their beginning, and headers between frames.
+    film = [row for row in snapshot.arrow("recordings").to_pylist() if row["stream"] == "film"]
+    payload = sum(row["video_bytes"] + row["audio_bytes"] for row in film)
+    assert float(rows["film"]["kbps"]) == pytest.approx(8 * payload / sum(row["duration_ms"] for row in film))
+    assert rows["page"]["kbps"] == ""
     assert ask(snapshot, "streams") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:3] == ["app", "stream", "files"]
@@ -190,8 +235,14 @@ def test_incidents(snapshot: Snapshot, capsys: Capture) -> None:
     (row,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert (row["kind"], row["stream"]) == ("garbage", "damaged")
     assert row["bytes"] >= 10_000
+    one = ("incidents", "--stream", "live/damaged", "--kind", "garbage", "--format", "json")
+    for option, count in (("--since", 1), ("--until", 0)):
+        assert ask(snapshot, *one, option, row["wall"]) == 0
+        assert len(capsys.readouterr().out.splitlines()) == count, f"what is at {option}"
     assert ask(snapshot, "incidents", "--since", "1d", "--format", "json") == 0
     assert capsys.readouterr().out == ""
+    assert ask(snapshot, "incidents", "--stream", "live/nobody") == 1
+    assert "There is no recording of live/nobody" in capsys.readouterr().err
     assert (
         ask(
             snapshot,
@@ -229,15 +280,34 @@ def test_sql(spark: SparkSession, snapshot: Snapshot, capsys: Capture) -> None:
     [
         (["index", "--out", "x"], "Say what to index"),
         (["index", "/no/such/folder", "--out", "{tmp}/x"], "There is no file or folder /no/such/folder."),
+        (["index", "/no/such/*.flv", "--out", "{tmp}/x"], "There is no folder /no/such, where"),
+        (["index", "{tmp}/*.flv", "--out", "{tmp}/x"], "Nothing matches {tmp}/*.flv."),
+        (["index", "{tmp}", "--events", "/no/logs", "--out", "{tmp}/x"], "There is no event log '/no/logs'"),
+        (["index", "{tmp}", "--conf", "nonsense", "--out", "{tmp}/x"], "--conf nonsense: write KEY=VALUE"),
+        (["incidents", "--kind", "nonsense"], "invalid choice: 'nonsense'"),
+        (["incidents", "--since", "1d", "--until", "2d"], "--since 1d is later than --until 2d."),
+        (["viewers", "--since", "today", "--until", "yesterday"], "--since today is later than"),
+        (["viewers", "--since", "999999d"], "999999d is beyond the years 1 to 9999"),
+        (
+            ["incidents", "--since", "0001-01-01T00:00:00+01:00"],
+            "0001-01-01T00:00:00+01:00 is beyond the years",
+        ),
+        (["report", "--html", "-", "--until", "9999-12-31T23:59:59-01:00"], "is beyond the years 1 to 9999"),
+        (["find", "live/a", "--at", "9999999h"], "9999999h is no time"),
+        (["find", "live/a", "--at", "²d"], "²d is no time"),
         (["index", "{tmp}"], "the following arguments are required: --out"),
         (["index", "{tmp}", "--out", "/dev/null/x"], "Not a directory"),
         (["streams", "--catalogue", "{tmp}"], "There is no catalogue in"),
-        (["find", "live/a", "--at", "2026-01-01", "--seconds", "0"], "there is nothing to cut"),
+        (["find", "live/a", "--at", "2026-01-01", "--seconds", "0"], "--seconds 0: write more than 0, and"),
+        (["find", "live/a", "--at", "2026-01-01", "--seconds", "1e9"], "and at most 1000000"),
+        (["find", "live/a", "--at", "2026-01-01", "--seconds", "nan"], "--seconds nan: write more than 0"),
+        (["find", "live/a", "--at", "2026-01-01", "--cut", "-"], "--cut -: a clip needs a file"),
         (["dance"], "invalid choice: 'dance'"),
     ],
 )
 def test_bad_input_is_one_line(arguments: list[str], words: str, tmp_path: Path, capsys: Capture) -> None:
     arguments = [argument.format(tmp=tmp_path) for argument in arguments]
+    words = words.format(tmp=tmp_path)
     try:
         status = main(arguments)
     except SystemExit as ended:
@@ -268,6 +338,31 @@ def test_what_spark_complains_about_is_one_line(
     assert capsys.readouterr().err == "java.io.IOException: No space\n"
     with pytest.raises(ZeroDivisionError), plain_errors():
         raise ZeroDivisionError
+
+
+def test_a_folder_without_event_logs_is_told(tmp_path: Path, capsys: Capture) -> None:
+    """Most likely it is the wrong one."""
+    (tmp_path / "live_a_20260101_120000.flv").write_bytes(b"")
+    assert main(["index", "--events", str(tmp_path), "--out", str(tmp_path / "catalogue")]) == 0
+    assert "no event logs were found; in a folder they are called events_*.jsonl" in capsys.readouterr().out
+
+
+def test_a_worker_that_cannot_write_says_why() -> None:
+    """Spark itself says only that writing failed; the reason is among the causes."""
+    from pyspark.errors import PySparkException
+
+    full = Mock(**{"getCause.return_value": None, "getMessage.return_value": "No space left on device\nat x"})
+    error: Any = PySparkException(
+        "[TASK_WRITE_FAILED] Task failed while writing rows to file:/c. SQLSTATE: 58030"
+    )
+    error._origin = Mock(**{"getCause.return_value": full})
+    with (
+        pytest.raises(
+            CatalogueError, match=r"^Spark could not write the catalogue: No space left on device$"
+        ),
+        plain_errors(),
+    ):
+        raise error
 
 
 def test_help_names_every_command(capsys: Capture) -> None:

@@ -5,15 +5,23 @@ from __future__ import annotations
 import gzip
 import os
 import random
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import attrs
 import pytest
 
+from rtmprelay.event_log.lines import LONGEST_LINE
 from spark_analytics.errors import CatalogueError
+from spark_analytics.event_logs.copies import Row, without_copies
 from spark_analytics.event_logs.file_table import ReadResult, new_splits, updated_rows
-from spark_analytics.event_logs.files import find_event_logs, look_at
-from spark_analytics.event_logs.lines import Split, TextLine, lines_of, splits_of
+from spark_analytics.event_logs.files import FoundFile, find_event_logs, look_at
+from spark_analytics.event_logs.lines import Split, TextLine, _read_batches, lines_of, splits_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 LINES = [f'{{"number":{number}}}' + "x" * (number * 37 % 200) for number in range(300)]
@@ -35,6 +43,10 @@ def read(path: Path, begin: int = 0, size: int = 1 << 24) -> list[TextLine]:
     found = look_at(str(path))
     assert found is not None
     return [line for split in splits_of(found, begin, size) for line in lines_of(split)]
+
+
+def find(folder: Path, known: Mapping[str, Row] | None = None) -> list[FoundFile]:
+    return without_copies(find_event_logs([str(folder)]), known or {})
 
 
 # -- lines ---------------------------------------------------------------------------------------------------
@@ -80,6 +92,11 @@ def test_a_line_that_ends_nowhere_near_is_told_and_skipped(tmp_path: Path) -> No
     assert [line.text for line in read(write(tmp_path, b"one\n" + long))] == ["one"]
 
 
+def test_a_line_is_an_event_up_to_twice_what_the_server_writes(tmp_path: Path) -> None:
+    lines = read(write(tmp_path, b"y" * (2 * LONGEST_LINE - 1) + b"\n" + b"z" * 2 * LONGEST_LINE + b"\n"))
+    assert [line.problem for line in lines] == [None, "the line is too long for an event"]
+
+
 def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
     lines = read(write(tmp_path, b"good\n\xff\xfe\x00\xff\n\ngood \xc3\xa4\n"))
     assert [line.text for line in lines] == ["good", None, "", "good ä"]
@@ -107,6 +124,24 @@ def test_a_file_that_has_gone_is_told() -> None:
     assert line.problem == "the file cannot be read: No such file or directory"
 
 
+def test_a_worker_holds_some_lines_and_not_too_much_text(tmp_path: Path) -> None:
+    """A compressed file of nearly nothing may be gigabytes of text."""
+    path = write(tmp_path, (b"z" * 100_000 + b"\n") * 300, "events_20261116_120000.jsonl.gz")
+    split = Split("id", str(path), 0, None, True)
+    batches = [batch for batch in read_batches(split) if batch.num_rows]
+    assert sum(batch.num_rows for batch in batches) == 300
+    assert max(batch.nbytes for batch in batches) < 10 * 1024 * 1024
+    short = write(tmp_path, b"z\n" * 50_000, "events_20261116_130000.jsonl.gz")
+    counts = [batch.num_rows for batch in read_batches(attrs.evolve(split, name=str(short)))]
+    assert counts == [20_000, 20_000, 10_000]
+
+
+def read_batches(split: Split) -> list[pa.RecordBatch]:
+    """What a worker hands on."""
+    arrow = pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[spark]'")
+    return list(_read_batches(iter([arrow.RecordBatch.from_pylist([attrs.asdict(split)])])))
+
+
 # -- files ---------------------------------------------------------------------------------------------------
 
 
@@ -122,6 +157,22 @@ def test_folders_files_and_patterns(tmp_path: Path) -> None:
     assert find_event_logs([str(tmp_path / "b")]) == []
     with pytest.raises(CatalogueError, match="There is no event log"):
         find_event_logs([str(tmp_path / "c")])
+
+
+def test_what_is_no_file_or_has_no_name_is_left_out(tmp_path: Path) -> None:
+    """Who opens a pipe waits for ever, and a name that is no UTF-8 is in no table."""
+    path = write(tmp_path)
+    pipe = tmp_path / "events_20261116_130000.jsonl"
+    os.mkfifo(pipe)
+    (tmp_path / "events_20261116_140000.jsonl").mkdir()
+    folder = os.fsencode(tmp_path) + b"/log\xff"
+    os.mkdir(folder)
+    Path(os.fsdecode(folder + b"/events_20261116_150000.jsonl")).write_bytes(b"1\n")
+    assert [found.name for found in find_event_logs([str(tmp_path)])] == [str(path)]
+    assert find_event_logs([str(pipe), os.fsdecode(folder)]) == []
+    os.symlink(path, tmp_path / "events_20261116_160000.jsonl")
+    os.symlink("events_20261116_170000.jsonl", tmp_path / "events_20261116_170000.jsonl")
+    assert len(find(tmp_path)) == 1
 
 
 def test_a_file_is_known_again_wherever_it_is(tmp_path: Path) -> None:
@@ -141,13 +192,78 @@ def test_a_file_is_known_again_wherever_it_is(tmp_path: Path) -> None:
 
 
 def test_of_two_copies_one_is_taken(tmp_path: Path) -> None:
-    """A server that was killed between compressing and deleting leaves both."""
-    write(tmp_path)
+    """Who was killed while compressing leaves both, and only the plain one is sure to be complete."""
+    plain = write(tmp_path)
     compressed = write(tmp_path, name="events_20261116_120000.jsonl.gz")
-    assert [found.name for found in find_event_logs([str(tmp_path)])] == [str(compressed)]
+    data = compressed.read_bytes()
+    for size in (len(data), len(data) // 2, 5, 0):
+        compressed.write_bytes(data[:size])
+        assert [found.name for found in find(tmp_path)] == [str(plain)]
+    compressed.write_bytes(data)
+    plain.write_bytes(b"")
+    assert [found.name for found in find(tmp_path)] == [str(compressed)]
     compressed.unlink()
+    write(tmp_path)
     write(tmp_path / "backup", TEXT[: len(TEXT) // 2])
-    assert [found.size for found in find_event_logs([str(tmp_path)])] == [len(TEXT)]
+    assert [found.size for found in find(tmp_path)] == [len(TEXT)]
+
+
+NUMBERED = b'{"instance": "i1", "number": 1}\n'
+FOREIGN = b'{"event": "begin"}\n'
+
+
+def test_logs_of_the_server_are_known_by_their_first_line_alone(tmp_path: Path) -> None:
+    write(tmp_path / "a", NUMBERED + b"one\n")
+    write(tmp_path / "b", NUMBERED + b"two\n")
+    assert len(find(tmp_path)) == 1
+
+
+def test_logs_of_other_programs_may_begin_alike(tmp_path: Path) -> None:
+    """Each is read, a copy is not, and each is known again when it has grown, was moved, or is alone."""
+    one = write(tmp_path / "a", FOREIGN + b"one\n")
+    two = write(tmp_path / "b", FOREIGN + b"two\n" * 9, "events_20261116_120000.jsonl.gz")
+    write(tmp_path / "copy", FOREIGN + b"one\n")
+    write(tmp_path / "copy", FOREIGN + b"two\n" * 9, "events_20261116_130000.jsonl")
+    known = rows_after(tmp_path, {})
+    assert sorted(row["events"] for row in known.values()) == [2, 10]
+    assert rows_after(tmp_path, known) == known
+    three = write(tmp_path / "c", FOREIGN + b"three\n" * 5)
+    write(tmp_path / "a", FOREIGN + b"one\nmore\n")
+    known = rows_after(tmp_path, known)
+    assert sorted(row["events"] for row in known.values()) == [3, 6, 10]
+    two.unlink()
+    one.rename(tmp_path / "a" / "events_20261117_120000.jsonl")
+    three.rename(one)
+    known = rows_after(tmp_path, known)
+    assert sorted(row["events"] for row in known.values()) == [3, 6, 10]
+    assert all(row["vanished_at"] is None for row in known.values())
+
+
+def test_a_log_that_takes_the_place_of_one_that_was_moved(tmp_path: Path) -> None:
+    """Even if it begins with the same line."""
+    path = write(tmp_path, FOREIGN + b"one\n" * 9)
+    known = rows_after(tmp_path, {})
+    path.rename(tmp_path / "events_20261115_120000.jsonl")
+    write(tmp_path, FOREIGN + b"two\n")
+    known = rows_after(tmp_path, known)
+    assert sorted((Path(row["path"]).name, row["events"]) for row in known.values()) == [
+        ("events_20261115_120000.jsonl", 10),
+        ("events_20261116_120000.jsonl", 2),
+    ]
+    assert rows_after(tmp_path, known) == known
+
+
+@pytest.mark.parametrize("name", ["events_20261116_120000.jsonl", "events_20261116_120000.jsonl.gz"])
+def test_a_log_whose_first_line_has_no_end_is_read(tmp_path: Path, name: str) -> None:
+    """A power cut may leave zeros where a file began."""
+    zeros = bytes(3 * 1024 * 1024)
+    write(tmp_path, zeros, name)
+    known = rows_after(tmp_path, {})
+    assert [row["events"] for row in known.values()] == [0]
+    write(tmp_path, zeros + b"\n" + TEXT, name, age=500)
+    (row,) = rows_after(tmp_path, known).values()
+    assert (row["events"], row["unreadable"], row["status"]) == (300, 1, "damaged")
+    assert row["error"] == "the line is too long for an event"
 
 
 @pytest.mark.parametrize("data", [b"", b'{"torn', b"\n"])
@@ -164,16 +280,16 @@ def test_a_file_with_hardly_anything(tmp_path: Path, data: bytes) -> None:
 # -- what is new ---------------------------------------------------------------------------------------------
 
 
-def rows_after(
-    folder: Path, known: dict[str, dict[str, object]], at: datetime = NOW
-) -> dict[str, dict[str, object]]:
+def rows_after(folder: Path, known: Mapping[str, Row], at: datetime = NOW) -> dict[str, Row]:
     """Look, read, and remember, as the index does."""
-    found = find_event_logs([str(folder)])
+    found = find(folder, known)
     results: dict[str, ReadResult] = {}
     for split in new_splits(found, known):
+        result = results.get(split.file_id, ReadResult())
         for line in lines_of(split):
-            one = ReadResult(line.end, 1, 0, at, at, line.problem)
-            results[split.file_id] = results.get(split.file_id, ReadResult()).joined(one)
+            is_event = line.text is not None
+            result = result.joined(ReadResult(line.end, is_event, not is_event, at, at, line.problem))
+        results[split.file_id] = result
     return {str(row["file_id"]): row for row in updated_rows(found, known, results, [str(folder)], at)}
 
 
@@ -182,9 +298,9 @@ def test_only_what_was_added_is_read(tmp_path: Path) -> None:
     known = rows_after(tmp_path, {})
     (row,) = known.values()
     assert (row["read_until"], row["events"], row["status"]) == (len(TEXT), 300, "ok")
-    assert new_splits(find_event_logs([str(tmp_path)]), known) == []
+    assert new_splits(find(tmp_path, known), known) == []
     write(tmp_path, TEXT + b'{"torn no more"}\nand', age=4)
-    (split,) = new_splits(find_event_logs([str(tmp_path)]), known)
+    (split,) = new_splits(find(tmp_path, known), known)
     assert [line.text for line in lines_of(split)] == ['{"torn no more"}']
     known = rows_after(tmp_path, known, NOW + timedelta(hours=1))
     (row,) = known.values()
@@ -203,7 +319,7 @@ def test_compressing_alone_is_nothing_new(tmp_path: Path) -> None:
     write(tmp_path)
     known = rows_after(tmp_path, {})
     write(tmp_path, name="events_20261116_120000.jsonl.gz")
-    assert new_splits(find_event_logs([str(tmp_path)]), known) == []
+    assert new_splits(find(tmp_path, known), known) == []
 
 
 def test_files_that_vanish_are_marked_and_may_return(tmp_path: Path) -> None:
@@ -219,6 +335,111 @@ def test_files_that_vanish_are_marked_and_may_return(tmp_path: Path) -> None:
     write(tmp_path)
     (row,) = rows_after(tmp_path, gone).values()
     assert (row["vanished_at"], row["events"]) == (None, 300)
+
+
+def test_files_in_a_folder_that_is_closed_for_a_while_have_not_vanished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "host")
+    known = rows_after(tmp_path, {})
+    path.rename(tmp_path / "away")
+
+    def refuse(name: str) -> None:
+        raise PermissionError(13, "Permission denied", name)
+
+    with monkeypatch.context() as closed:
+        closed.setattr("spark_analytics.gone.os.lstat", refuse)
+        assert rows_after(tmp_path, known) == known
+    assert [row["vanished_at"] for row in rows_after(tmp_path, known).values()] == [NOW]
+
+
+@pytest.mark.parametrize(
+    ("place", "is_in"),
+    [
+        ("a", True),
+        ("a/deep", True),
+        ("a/deep/events_*", True),
+        ("a/*/events_20261116_120000.jsonl", True),
+        ("a/*", True),
+        ("**/*.jsonl", True),
+        ("a/**", True),
+        ("a/*/*.gz", True),
+        ("a/*.jsonl", False),
+        ("*.jsonl", False),
+        ("b/**/*.jsonl", False),
+        ("a/deep/other_*", False),
+        ("a/deep/d/**", False),
+    ],
+)
+def test_only_what_would_be_found_can_be_missed(tmp_path: Path, place: str, is_in: bool) -> None:
+    path = write(tmp_path / "a" / "deep")
+    known = rows_after(tmp_path, {})
+    places = [str(tmp_path / place)]
+    assert updated_rows([], known, {}, places, NOW) == list(known.values())
+    path.rename(str(path) + ".gz")
+    assert updated_rows([], known, {}, places, NOW) == list(known.values())
+    Path(str(path) + ".gz").unlink()
+    (row,) = updated_rows([], known, {}, places, NOW)
+    assert (row["vanished_at"] is not None) == is_in
+
+
+def test_a_name_that_another_file_has_now(tmp_path: Path) -> None:
+    """The file that was there is gone. One that had no line yet, or could not be opened, is the same as before."""
+    path = write(tmp_path, b"")
+    known = rows_after(tmp_path, {})
+    write(tmp_path)
+    known = rows_after(tmp_path, known)
+    (row,) = known.values()
+    assert (row["status"], row["events"], row["vanished_at"]) == ("ok", 300, None)
+    unreadable = FoundFile("by-name", str(path), 5, 1, 0, "Permission denied")
+    rows = updated_rows([unreadable], known, {}, [str(tmp_path)], NOW)
+    assert [(row["status"], row["vanished_at"]) for row in rows] == [("unreadable", None), ("ok", None)]
+    known = rows_after(tmp_path, {str(row["file_id"]): row for row in rows})
+    assert [row["status"] for row in known.values()] == ["ok"]
+    write(tmp_path, b"another\n")
+    rows = list(rows_after(tmp_path, known).values())
+    assert [(row["events"], row["vanished_at"]) for row in rows] == [(1, None), (300, NOW)]
+
+
+def test_a_file_that_could_not_be_read_is_read_the_next_time(tmp_path: Path) -> None:
+    """Nothing about it has changed: the worker only did not get at it."""
+    write(tmp_path)
+    found = find(tmp_path)
+    (split,) = new_splits(found, {})
+    refused = {split.file_id: ReadResult(problem="the file cannot be read: Stale file handle")}
+    (row,) = updated_rows(found, {}, refused, [str(tmp_path)], NOW)
+    assert (row["status"], row["error"]) == ("unreadable", "the file cannot be read: Stale file handle")
+    known = {row["file_id"]: row}
+    assert new_splits(found, known) == [split]
+    # Another refusal is nothing new.
+    assert updated_rows(found, known, refused, [str(tmp_path)], NOW + timedelta(hours=1)) == [row]
+    (row,) = rows_after(tmp_path, known).values()
+    assert (row["status"], row["error"], row["events"]) == ("ok", None, 300)
+    assert new_splits(found, {split.file_id: row}) == []
+
+
+def test_a_compressed_file_that_was_made_good_is_good(tmp_path: Path) -> None:
+    path = write(tmp_path, name="events_20261116_120000.jsonl.gz")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    known = rows_after(tmp_path, {})
+    (row,) = known.values()
+    assert "the compressed file is damaged" in str(row["error"])
+    assert rows_after(tmp_path, known) == known
+    path.write_bytes(whole)
+    (row,) = rows_after(tmp_path, known).values()
+    assert (row["error"], row["events"]) == (None, 300)
+
+
+def test_a_file_that_goes_while_one_looks(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    known = rows_after(tmp_path, {})
+    path.unlink()
+    compressed = write(tmp_path, name="events_20261116_120000.jsonl.gz")
+    found = find(tmp_path, known)
+    compressed.unlink()
+    assert len(new_splits(found, known)) == 1
+    assert [row["torn_bytes"] for row in updated_rows(found, known, {}, [str(tmp_path)], NOW)] == [0]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -237,3 +458,13 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("spark_analytics.event_logs.files._first_line", refuse)
     (row,) = rows_after(tmp_path, {}).values()
     assert (row["status"], row["error"]) == ("unreadable", "Permission denied")
+
+
+def test_a_log_of_the_year_2400_has_a_row(tmp_path: Path) -> None:
+    """Its nanoseconds are more than a table holds."""
+    path = write(tmp_path)
+    os.utime(path, (13_569_465_600, 13_569_465_600))
+    (found,) = find(tmp_path)
+    assert found.mtime_ns < 2**63
+    (row,) = updated_rows([found], {}, {}, [str(tmp_path)], NOW)
+    assert row["mtime_ns"] == found.mtime_ns

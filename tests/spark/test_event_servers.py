@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 import attrs
@@ -49,18 +50,66 @@ def test_what_is_new_is_added() -> None:
     assert (together.known_number, together.known_until) == (100, ONE.last_seen)
 
 
+def heard(
+    *new: tuple[Server, int],
+    before: Iterable[Server] = (ONE,),
+    now: datetime = NOON,
+    waiting: Iterable[str] = ("i1",),
+) -> Heard:
+    return Heard(known_servers(server.row(now) for server in before), list(new), now, frozenset(waiting))
+
+
+def part(first: int, last: int, instance: str = "i1", missing: int = 0) -> tuple[Server, int]:
+    """What one file tells."""
+    events = last - first + 1 - missing
+    return attrs.evolve(ONE, instance=instance, last_number=last, events=events), first
+
+
 def test_events_that_come_late_are_noticed() -> None:
-    known = known_servers([ONE.row(NOON)])
-    new = attrs.evolve(ONE, instance="i1")
-    assert Heard(known, [(new, 100)], NOON).is_late()
-    assert not Heard(known, [(new, 101)], NOON).is_late()
-    assert not Heard(known, [(attrs.evolve(new, instance="i2"), 1)], NOON).is_late()
+    assert heard(part(100, 120)).is_late()
+    assert not heard(part(101, 120)).is_late()
+    assert not heard(part(1, 20, "i2")).is_late()
+
+
+def test_events_that_come_twice_at_once_are_noticed() -> None:
+    assert not heard(part(121, 130), part(101, 120), part(1, 130, "i2")).is_late()
+    assert heard(part(120, 130), part(101, 120)).is_late()
+    assert heard(part(101, 130), part(110, 120)).is_late()
+    # Both in one file.
+    assert heard(part(101, 110, missing=-1)).is_late()
+    assert not heard(part(101, 110, missing=1)).is_late()
+
+
+@pytest.mark.parametrize(
+    ("server", "now", "waiting", "late"),
+    [
+        (ONE, after(days=6), (), False),
+        (ONE, after(days=8), (), True),
+        # Something of it is open still: the run before was not later than a week after its last event.
+        (ONE, after(days=8), ("i1",), False),
+        (attrs.evolve(ONE, has_stopped=True), after(days=1), (), True),
+    ],
+)
+def test_a_server_is_heard_of_that_was_done_with(
+    server: Server, now: datetime, waiting: tuple[str, ...], late: bool
+) -> None:
+    new = part(101, 120)
+    assert heard(new, before=[server], now=now, waiting=waiting).is_late() == late
+    assert not heard(before=[server], now=now, waiting=waiting).is_late()
 
 
 def test_the_first_day_that_may_change() -> None:
-    gone = attrs.evolve(ONE, instance="i0", has_stopped=True, last_seen=NOON - timedelta(days=9))
-    known = known_servers([ONE.row(NOON), gone.row(NOON)])
-    heard = Heard(known, [], NOON + timedelta(days=3))
-    assert heard.since(heard.together(anew=False)) == NOON.date()
-    assert all(server.known_until is None for server in heard.together(anew=True).values())
-    assert Heard({}, [], NOON).since({}) == NOON.date()
+    """A server that was done with is forgotten, however it ended."""
+    stopped = attrs.evolve(ONE, instance="i0", has_stopped=True, last_seen=NOON - timedelta(days=9))
+    died = attrs.evolve(ONE, instance="i2", last_seen=NOON - timedelta(days=800))
+    servers = (ONE, stopped, died)
+    now = NOON + timedelta(days=3)
+    some = heard(before=servers, now=now)
+    assert some.since(some.together().values()) == NOON.date()
+    told = heard(part(101, 120), before=servers, now=now, waiting=())
+    assert told.since(told.together().values()) == NOON.date()
+    back = (attrs.evolve(ONE, started_at=NOON - timedelta(days=2)), 101)
+    assert heard(back).since([ONE]) == back[0].started_at.date()
+    quiet = heard(before=servers, now=now, waiting=())
+    assert quiet.since(quiet.together().values()) == now.date()
+    assert heard(before=[], waiting=()).since([]) == NOON.date()

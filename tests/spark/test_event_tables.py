@@ -7,13 +7,19 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import pytest
 
+from spark_analytics.audience_questions import Scope, list_destinations, list_viewers
 from spark_analytics.catalogue import Catalogue, Snapshot
+from spark_analytics.errors import CatalogueError
+from spark_analytics.event_logs.files import look_at
+from spark_analytics.event_logs.lines import Split, splits_of
+from spark_analytics.manifest import path_of
 from tests.spark.event_world import FakeServer, moment, story
 
 if TYPE_CHECKING:
@@ -53,6 +59,13 @@ class Archive:
             if summary.changed:
                 change.publish()
         return summary
+
+    def outdate(self, table: str) -> None:
+        """Let a table be written by another version of this program."""
+        path = path_of(self.root, self.snapshot.manifest.version)
+        values = json.loads(path.read_text())
+        values["tables"][table]["version"] = 0
+        path.write_text(json.dumps(values))
 
     @property
     def snapshot(self) -> Snapshot:
@@ -251,7 +264,7 @@ def test_read_in_pieces_it_is_the_same(make: Make, whole: Archive) -> None:
     server.write(archive.logs, 0, out, compress=True)
     server.write(archive.logs, out, back)
     archive.index(moment(141))
-    assert archive.values("outages", "ended_how", "lost_messages") == [("lasts", 0), ("recovered", 0)]
+    assert archive.values("outages", "ended_how", "lost_messages") == [("lasts", None), ("recovered", 0)]
     server.write(archive.logs, back, compress=True)
     archive.index(LATER)
     archive.assert_same(whole)
@@ -259,6 +272,35 @@ def test_read_in_pieces_it_is_the_same(make: Make, whole: Archive) -> None:
     version = archive.snapshot.manifest.version
     assert not archive.index(LATER).changed
     assert archive.snapshot.manifest.version == version
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one after the other"])
+def test_events_that_are_in_two_files_count_once(make: Make, whole: Archive, at_once: bool) -> None:
+    """A copy of the end of a log has a first line of its own, so it is not known for a copy."""
+    archive = make()
+    server = story()
+    server.write(archive.logs)
+    if not at_once:
+        archive.index()
+    server.write(archive.logs, first=5)
+    assert archive.index().changed
+    archive.assert_same(whole)
+
+
+def test_the_rest_of_a_log_that_comes_after_nobody_waited_any_more(make: Make, whole: Archive) -> None:
+    """What the server's death had ended for good has ended otherwise."""
+    archive = make()
+    server = story()
+    cut = server.marks["YouTube is out"]
+    server.write(archive.logs, 0, cut)
+    archive.index(moment(600))
+    week = 7 * 86_400
+    archive.index(moment(week + 600))
+    assert {how for (how,) in archive.values("viewers", "ended_how")} == {"left", "server died"}
+    assert archive.rows("open_events") == []
+    server.write(archive.logs, cut)
+    archive.index(moment(week + 700))
+    archive.assert_same(whole)
 
 
 def test_a_server_that_died_among_damaged_files_in_any_order(make: Make) -> None:
@@ -271,6 +313,7 @@ def test_a_server_that_died_among_damaged_files_in_any_order(make: Make) -> None
     server.destination("connected", address="rtmp://a")
     server.connect("c2")
     server.join("c2")
+    server.join("c2", "live/other")
     server.tell("something_new", "c2", "live/test", colour="green", bytes="many")
     cut = len(server.lines)
     # Midnight has passed.
@@ -288,10 +331,14 @@ def test_a_server_that_died_among_damaged_files_in_any_order(make: Make) -> None
     summary = archive.index(moment(43_300))
     assert summary.files == 7
     assert cut + 5 < summary.events < cut + 40
-    (viewer,) = archive.rows("viewers", instance="i9")
+    (viewer,) = archive.rows("viewers", instance="i9", stream="test")
     assert (viewer["ended_how"], viewer["ended_at"], viewer["watch_seconds"]) == ("watching", None, 70.0)
     assert archive.index(moment(50_000)).changed
-    (viewer,) = archive.rows("viewers", instance="i9")
+    # Nothing was told of the other play before.
+    unknown = archive.values("viewers", "messages", "bytes", "stalls", instance="i9", stream="other")
+    assert unknown == [(None, None, None)]
+    assert [row["gb"] for row in list_viewers(archive.snapshot, Scope(key="live/other"))] == [0.0]
+    (viewer,) = archive.rows("viewers", instance="i9", stream="test")
     assert (viewer["ended_how"], viewer["ended_at"]) == ("server died", moment(43_260))
     assert (viewer["messages"], viewer["bytes"], viewer["dropped"]) == (200, 10_000, 4)
     (row,) = archive.rows("servers", instance="i9")
@@ -300,8 +347,8 @@ def test_a_server_that_died_among_damaged_files_in_any_order(make: Make) -> None
     assert (outage["ended_how"], outage["seconds"]) == ("server died", 30.0)
     after_midnight = [row for row in archive.rows("destinations") if row["day"] > moment(0).date()]
     assert [row["uptime_percent"] for row in after_midnight] == [50.0]
-    (unknown,) = archive.rows("events", event="something_new")
-    assert (unknown["bytes"], json.loads(unknown["line"])["colour"]) == (None, "green")
+    (new,) = archive.rows("events", event="something_new")
+    assert (new["bytes"], json.loads(new["line"])["colour"]) == (None, "green")
     statuses = {Path(row["path"]).name: row["status"] for row in archive.rows("event_files")}
     assert statuses == {
         "events_20261116_120000.jsonl": "empty",
@@ -312,6 +359,333 @@ def test_a_server_that_died_among_damaged_files_in_any_order(make: Make) -> None
         "events_20261116_235950-1.jsonl": "ok",
         late.name: "damaged",
     }
+
+
+def test_what_is_behind_a_gap_is_read_once_and_in_order(
+    make: Make, whole: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers get at some parts of a log only: the server compresses it at this very moment."""
+    archive = make()
+    path = story().write(archive.logs)
+    text = path.read_text()
+    monkeypatch.setattr("spark_analytics.event_logs.index.new_splits", lambda *_: _with_a_gap(path, text))
+    first = archive.index()
+    monkeypatch.undo()
+    (row,) = archive.rows("event_files")
+    assert (row["status"], row["error"]) == (
+        "unreadable",
+        "the file cannot be read: No such file or directory",
+    )
+    assert 0 < row["read_until"] < len(text) / 2
+    assert (
+        first.events == row["events"] == text[: row["read_until"]].count("\n") == len(archive.rows("events"))
+    )
+    assert (first.unreadable, first.refused) == (0, 1)
+    path.unlink()
+    story().write(archive.logs, compress=True)
+    second = archive.index()
+    assert first.events + second.events == len(story().lines)
+    assert second.refused == 0
+    (row,) = archive.rows("event_files")
+    assert (row["status"], row["error"], row["unreadable"]) == ("ok", None, 0)
+    numbers = sorted(row["number"] for row in archive.rows("events"))
+    assert numbers == list(range(1, len(story().lines) + 1))
+    archive.assert_same(whole)
+
+
+def _with_a_gap(path: Path, text: str) -> list[Split]:
+    """Eight parts of a file, of which the third and the sixth are nowhere."""
+    found = look_at(str(path))
+    assert found is not None
+    parts = splits_of(found, 0, len(text) // 8 + 1)
+    assert len(parts) == 8
+    return [
+        attrs.evolve(part, name=part.name + ".gone") if number in (2, 5) else part
+        for number, part in enumerate(parts)
+    ]
+
+
+def test_a_log_that_no_worker_gets_at_is_tried_again(
+    make: Make, whole: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = make()
+    path = story().write(archive.logs)
+    found = look_at(str(path))
+    assert found is not None
+    nowhere = splits_of(attrs.evolve(found, name="/nowhere/events.jsonl"), 0)
+    monkeypatch.setattr("spark_analytics.event_logs.index.new_splits", lambda *_: nowhere)
+    assert archive.index().changed
+    assert [row["status"] for row in archive.rows("event_files")] == ["unreadable"]
+    assert archive.rows("events") == []
+    # That it fails again changes nothing.
+    assert not archive.index().changed
+    monkeypatch.undo()
+    assert archive.index().events == len(story().lines)
+    archive.assert_same(whole)
+
+
+def test_absurd_numbers_are_none(make: Make) -> None:
+    """Each of them ended every later run of the index."""
+    server = FakeServer()
+    server.start()
+    nan, infinite = float("nan"), float("inf")
+    durations = [1e300, nan, infinite, -infinite, -1.0, 1e11, 3.0]
+    for number, duration in enumerate(durations):
+        server.at(10).tell("play_stopped", f"c{number}", "live/test", duration=duration)
+        server.tell("publish_stopped", f"c{number}", "live/test", duration=duration, stalled_seconds=duration)
+        server.report(f"c{number}", seconds=duration)
+        server.destination("statistics", seconds=duration, bytes=9 * 10**18, messages=-5)
+    server.join("c98")
+    server.at(15).tell("play_stopped", "c98", "live/test", duration=nan)
+    server.at(20).join("c99")
+    for _ in range(2):
+        server.report("c99", bytes=9 * 10**18, messages=-(10**18), dropped=10**30, stalled_seconds=1e308)
+        server.destination("dropped", reason="not_connected", count=9 * 10**18)
+    server.at(30).leave("c99", messages=9 * 10**18, dropped={"queue_full": 9 * 10**18, "closed": 2})
+    server.destination("dropped", count=7)
+    server.destination("closed", bytes=9 * 10**18)
+    server.at(40).tell("later", number=2**62)
+    archive = make()
+    server.write(archive.logs)
+    summary = archive.index(moment(41))
+    assert (summary.events, summary.unreadable) == (len(server.lines), 0)
+    told = {row["connection"]: row for row in archive.rows("viewers")}
+    watched = [told[f"c{number}"]["watch_seconds"] for number in range(len(durations))]
+    assert watched == [0.0] * 6 + [3.0]
+    # Its beginning was told.
+    assert told["c98"]["watch_seconds"] == 5.0
+    assert (told["c99"]["bytes"], told["c99"]["messages"], told["c99"]["dropped"]) == (0, 0, 0)
+    assert told["c99"]["dropped_by_reason"] == {"closed": 2}
+    (destination,) = archive.rows("destinations")
+    assert destination["dropped_by_reason"] == {"not_connected": 0, "unknown": 7}
+    assert (destination["dropped"], destination["bytes"]) == (7, 0)
+    assert list_destinations(archive.snapshot, Scope())
+    # And the run after it.
+    server.at(41).tell("more")
+    server.write(archive.logs)
+    assert archive.index(moment(42)).events == 1
+
+
+def test_a_text_without_end_is_cut(make: Make) -> None:
+    """All rows of a run pass through the driver, which has no room for many thousands of such reasons."""
+    server = FakeServer()
+    server.start()
+    server.join("c1")
+    server.leave("c1", reason="why " * 20_000)
+    archive = make()
+    server.write(archive.logs)
+    assert archive.index().unreadable == 0
+    ((reason,),) = archive.values("viewers", "end_reason")
+    assert reason == "why " * 1024
+    ((line,),) = archive.values("events", "line", event="play_stopped")
+    assert json.loads(line)["reason"] == "why " * 20_000
+
+
+def test_sums_that_are_too_large_are_none(make: Make) -> None:
+    """Each number has sense, but there are too many of them."""
+    server = FakeServer()
+    server.start()
+    server.join("c1")
+    most = 2**53 - 1
+    for _ in range(1100):
+        server.report("c1", bytes=most, messages=1)
+        server.destination("statistics", seconds=30.0, bytes=most, messages=1)
+        server.destination("dropped", reason="not_connected", count=most)
+    archive = make()
+    server.write(archive.logs)
+    archive.index(moment(1))
+    assert archive.values("viewers", "bytes", "messages") == [(0, 1100)]
+    assert archive.values("destinations", "bytes", "messages", "dropped") == [(0, 1100, 0)]
+    server.leave("c1", messages=1200)
+    server.destination("closed", messages=1200)
+    server.stop()
+    server.write(archive.logs)
+    archive.index(moment(2))
+    assert archive.values("viewers", "bytes", "messages") == [(0, 1200)]
+    assert archive.values("destinations", "bytes", "messages", "dropped") == [(0, 1200, 0)]
+
+
+def test_a_clock_that_is_set_forward_by_years_makes_no_millions_of_minutes(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine without a battery begins in another year; and an end may tell any duration."""
+    monkeypatch.setattr("spark_analytics.event_logs.audience.MOST_DAYS", 2)
+    years = 365 * 86_400.0
+    server = FakeServer(at=-9 * years)
+    server.start()
+    server.connect("c1")
+    server.join("c1")
+    archive = make()
+    server.write(archive.logs)
+    archive.index(moment(-9 * years + 1))
+    server.at(30).join("c2")
+    server.at(90).leave("c1")
+    server.leave("c2")
+    server.tell("play_stopped", "c3", "live/test", duration=9 * years)
+    server.stop()
+    server.write(archive.logs)
+    archive.index(moment(91))
+    minutes = archive.snapshot.arrow("audience", ["minute", "peak", "joins", "leaves"]).sort_by("minute")
+    # Its first one, two days, and the last one; the third play has a first one of its own, a minute later.
+    assert len(minutes) == 1 + 2 * 1440 + 1 + 1
+    assert [tuple(row.values()) for row in minutes.slice(len(minutes) - 2).to_pylist()] == [
+        (moment(0), 3, 1, 0),
+        (moment(60), 3, 0, 3),
+    ]
+
+
+def test_a_clock_that_is_set_back_by_days(make: Make) -> None:
+    """The second publish ends before it has begun, and the destination is connected all the time."""
+    day = 86_400.0
+    server = FakeServer()
+    server.start()
+    server.publish("c1")
+    server.at(10).destination("connecting", address="rtmp://a")
+    server.destination("connected", address="rtmp://a")
+    server.at(20).unpublish("c1")
+    server.at(2 * day).publish("c2")
+    server.at(0.5 * day).tell("publish_stopped", "c2", "live/test", duration=60.0)
+    server.at(3 * day).destination("closed")
+    server.stop()
+    archive = make()
+    server.write(archive.logs)
+    archive.index(moment(3 * day + 1))
+    assert [row["live_seconds"] for row in archive.rows("destinations") if row["live_seconds"]] == [10.0]
+
+
+@pytest.mark.parametrize("many", [0, 1000], ids=["many events", "few events"])
+def test_days_that_are_over_stay_unless_something_of_them_was_open(
+    make: Make, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    """A server died long ago; an outage of another ends two days after it began."""
+    monkeypatch.setattr("spark_analytics.event_logs.job.MANY_EVENTS", many)
+    day = 86_400.0
+    old = FakeServer("i0", at=-400 * day)
+    old.start()
+    old.publish("c1")
+    old.destination("connecting", address="rtmp://a")
+    old.destination("connected", address="rtmp://a")
+    old.at(-400 * day + 60).destination("dropped", reason="queue_full", count=3)
+    server = FakeServer(at=0)
+    server.start()
+    server.publish("c1")
+    server.destination("connecting", address="rtmp://a")
+    server.destination("connected", address="rtmp://a")
+    server.at(100).destination("failed", error_class="network", reason="gone")
+    cut = len(server.lines)
+    server.at(2 * day).destination("connected", address="rtmp://a")
+    server.at(2 * day + 100).unpublish("c1")
+    server.destination("closed")
+    server.stop()
+    pieces, whole = make(), make()
+    old.write(pieces.logs)
+    pieces.index(moment(0))
+    server.write(pieces.logs, 0, cut)
+    pieces.index(moment(101))
+    firsts = _remember_first_days(monkeypatch)
+    server.write(pieces.logs, cut)
+    pieces.index(moment(3 * day))
+    assert firsts == [moment(0).date()]
+    old.write(whole.logs)
+    server.write(whole.logs)
+    whole.index(moment(3 * day))
+    pieces.assert_same(whole)
+    assert len(pieces.rows("destinations")) == 4
+
+
+def _remember_first_days(monkeypatch: pytest.MonkeyPatch) -> list[date]:
+    """From which days on `destinations` is written."""
+    from spark_analytics.event_logs import tables
+
+    firsts: list[date] = []
+    write = tables._write_destinations
+
+    def remember(writer: tables._Writer, first: date) -> None:
+        firsts.append(first)
+        write(writer, first)
+
+    monkeypatch.setattr(tables, "_write_destinations", remember)
+    return firsts
+
+
+@pytest.fixture
+def two_logs(make: Make) -> tuple[Archive, Path, Path]:
+    """The story in two files, both read."""
+    archive = make()
+    server = story()
+    cut = server.marks["YouTube is out"]
+    logs = server.write(archive.logs, 0, cut), server.write(archive.logs, cut, len(server.lines) - 1)
+    archive.index(moment(600))
+    return archive, *logs
+
+
+def complete(log: Path) -> None:
+    """The server stops."""
+    with log.open("a") as file:
+        file.write(story().lines[-1] + "\n")
+
+
+@pytest.mark.parametrize("table", ["servers", "event_files"])
+def test_a_table_of_another_version_is_made_anew(
+    two_logs: tuple[Archive, Path, Path], whole: Archive, table: str
+) -> None:
+    """From the events that there are, those of deleted logs too: nothing is read twice."""
+    archive, first, second = two_logs
+    first.unlink()
+    archive.index(moment(600))
+    archive.outdate(table)
+    complete(second)
+    assert archive.index().events == 1
+    archive.assert_same(whole)
+    assert len(archive.rows("events")) == len(story().lines)
+    files = archive.values("event_files", "path", "events", "vanished_at")
+    vanished = [at is not None for _, _, at in files]
+    assert [path for path, _, _ in files] == [str(first), str(second)]
+    assert (sum(events for _, events, _ in files), vanished) == (len(story().lines), [True, False])
+    assert not archive.index().changed
+
+
+def test_events_of_another_version_are_read_anew_from_all_logs(
+    two_logs: tuple[Archive, Path, Path], whole: Archive, tmp_path: Path
+) -> None:
+    """Also from those that are not in the places of this run. If one is gone for good, nothing is changed."""
+    archive, first, second = two_logs
+    complete(second)
+    archive.outdate("events")
+    away = first.rename(tmp_path / "away")
+    with pytest.raises(CatalogueError, match=f"1 of them cannot be, such as {first}: bring them back"):
+        archive.index()
+    away.rename(first)
+    second.rename(tmp_path / second.name)
+    archive.logs = tmp_path
+    assert archive.index().events == len(story().lines)
+    archive.assert_same(whole)
+    assert len(archive.rows("events")) == len(story().lines)
+
+
+def test_two_publishers_of_one_stream_are_one_live_time(make: Make) -> None:
+    """A third begins within the second, and a fourth after a pause."""
+    server = FakeServer()
+    server.start()
+    server.publish("c1")
+    server.destination("connecting", address="rtmp://a")
+    server.destination("connected", address="rtmp://a")
+    server.at(100).publish("c2")
+    server.at(110).publish("c3")
+    server.at(120).unpublish("c1", clean=False)
+    server.at(130).unpublish("c3")
+    server.at(200).unpublish("c2")
+    server.at(210).publish("c4")
+    server.at(240).unpublish("c4")
+    server.destination("closed")
+    server.stop()
+    archive = make()
+    server.write(archive.logs)
+    archive.index()
+    connected = archive.values("destination_states", "seconds", "live_seconds", state="connected")
+    assert connected == [(240.0, 230.0)]
+    columns = ("live_seconds", "connected_seconds", "uptime_percent")
+    assert archive.values("destinations", *columns) == [(230.0, 230.0, 100.0)]
 
 
 def _write_damaged(folder: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import pytest
 
 from tests.spark.media import (
@@ -23,7 +24,7 @@ from tests.spark.media import (
 pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
 
 from spark_analytics.errors import CatalogueError
-from spark_analytics.flv_source import TAGS, FlvReader, _is_strict, _paths, _size, register
+from spark_analytics.flv_source import TAGS, FlvPartition, FlvReader, _is_strict, _paths, _size, register
 from tests.spark.test_scanning import plain
 
 if TYPE_CHECKING:
@@ -217,6 +218,20 @@ def test_one_bad_file_does_not_end_the_job(folder: Path, tmp_path: Path) -> None
     (tmp_path / "b.flv").write_bytes(DAMAGES["garbage"](film))
     (partition,) = FlvReader([str(tmp_path / "b.flv")], 1 << 27).partitions()
     with pytest.raises(CatalogueError, match=r"b\.flv is damaged at byte \d+"):
+        list(FlvReader([], 1, strict=True).read(partition))
+
+
+def test_a_path_that_nobody_can_open_does_not_end_the_job_either(folder: Path) -> None:
+    """pyarrow has its own opinion of what an URI may be, and tells it by a ValueError."""
+    film = str(folder / "film.flv")
+    reader = FlvReader([film], 1 << 27)
+    (partition,) = reader.partitions()
+    assert isinstance(partition, FlvPartition)
+    (good,) = partition.splits
+    bad = attrs.evolve(good, file=attrs.evolve(good.file, path="hdfs://no host/with space.flv"))
+    partition = FlvPartition((bad, good))
+    assert [row for batch in reader.read(partition) for row in batch.to_pylist()] == read(film)
+    with pytest.raises(CatalogueError, match=r"with space\.flv cannot be read: \w*Error: "):
         list(FlvReader([], 1, strict=True).read(partition))
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,15 +21,18 @@ from tests.spark.world import BEGIN, STATUS, index
 
 pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
 
+import pyarrow.compute as pc
+
 from spark_analytics.catalogue import Catalogue, Snapshot
-from spark_analytics.indexing import plan, rewriting
-from spark_analytics.indexing.plan import Split
-from spark_analytics.indexing.scan_task import run_tasks
-from spark_analytics.scanning.sources import MappedFile
+from spark_analytics.indexing import job, plan, rewriting, scan_task
+from spark_analytics.indexing.files import FoundFile, find_recordings
+from spark_analytics.indexing.recording_row import Reading
+from spark_analytics.indexing.scan import scan
+from spark_analytics.indexing.scan_task import Lot, run_tasks
+from spark_analytics.scanning.sources import ByteSource, open_source
 from spark_analytics.schemas import TABLES
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 
@@ -146,24 +150,64 @@ def test_damage_is_an_incident(snapshot: Snapshot) -> None:
     assert not [row for row in rows_of(snapshot, "incidents") if row["stream"] in ("film", "holiday", "page")]
 
 
+#: In which order the rows of the tables can be compared.
+ORDER = {
+    "recordings": ("path",),
+    "keyframes": ("file_id", "byte_offset"),
+    "seconds": ("file_id", "second"),
+    "incidents": ("file_id", "byte_offset", "kind", "time_ms"),
+    "sessions": ("stream", "started_at"),
+}
+
+
+def assert_same(one: Snapshot, other: Snapshot) -> None:
+    """All tables are the same, but for when and by whom they were written."""
+    for table, order in ORDER.items():
+        these, those = rows_of(one, table, *order), rows_of(other, table, *order)
+        for row in [*these, *those]:
+            for name in ("run", "indexed_at"):
+                row.pop(name, None)
+        assert these == those, table
+
+
 def test_parts_of_any_size_give_the_same_tables(
     snapshot: Snapshot, recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan, "_SMALLEST_PART", 20_000)
     monkeypatch.setattr(plan, "_LARGEST_PART", 20_000)
-    cut = index(recordings, tmp_path / "cut")
-    for table, order in {
-        "recordings": ("path",),
-        "keyframes": ("file_id", "byte_offset"),
-        "seconds": ("file_id", "second"),
-        "incidents": ("file_id", "byte_offset", "kind", "time_ms"),
-        "sessions": ("stream", "started_at"),
-    }.items():
-        whole, parts = rows_of(snapshot, table, *order), rows_of(cut, table, *order)
-        for row in [*whole, *parts]:
-            for name in ("run", "indexed_at"):
-                row.pop(name, None)
-        assert parts == whole, table
+    assert_same(index(recordings, tmp_path / "cut"), snapshot)
+    # The same if there are so many rows that the workers finish and write them.
+    monkeypatch.setattr(job, "_FEW_ROWS", 20)
+    assert_same(index(recordings, tmp_path / "many"), snapshot)
+
+
+def test_few_and_many_rows_give_the_same_run_after_run(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the driver writes them or the workers do; also of what was there before."""
+    folder = tmp_path / "rec"
+    folder.mkdir()
+    paths = [folder / f"live_{name}_20260101_120000.flv" for name in "abc"]
+    for path, seconds in zip(paths[:2], (3, 4), strict=True):
+        path.write_bytes(frames_file(stream(seconds)))
+        age(path)
+    found = {}
+    for few_rows in (500_000, 1):
+        monkeypatch.setattr(job, "_FEW_ROWS", few_rows)
+        found[few_rows] = index(folder, tmp_path / str(few_rows))
+    assert_same(found[1], found[500_000])
+    paths[0].write_bytes(frames_file(stream(6)))
+    age(paths[0], 1000)
+    paths[2].write_bytes(frames_file(stream(2)))
+    age(paths[2])
+    for few_rows in (500_000, 1):
+        monkeypatch.setattr(job, "_FEW_ROWS", few_rows)
+        found[few_rows] = index(folder, tmp_path / str(few_rows))
+        # The rows of the file that stayed were written again, with those of the one that changed.
+        assert len(found[few_rows].runs("seconds")) == 1
+    assert_same(found[1], found[500_000])
+    streams = [row["stream"] for row in rows_of(found[1], "seconds", "stream")]
+    assert streams == ["a"] * 6 + ["b"] * 4 + ["c"] * 2
 
 
 def test_spark_reads_the_same_as_arrow(spark: SparkSession, snapshot: Snapshot) -> None:
@@ -246,10 +290,15 @@ def test_only_what_is_new_is_read(
     second.write_bytes(frames_file(stream(4)))
     os.utime(second, ns=(0, rows["live/b"]["mtime_ns"]))
     with monkeypatch.context() as patch:
-        patch.setattr("spark_analytics.indexing.job.run_tasks", None)
+        patch.setattr("spark_analytics.indexing.scan.run_tasks", None)
         again = index(folder, out)
     assert "0 recordings read" in capsys.readouterr().out
     assert by_stream(again)["live/b"]["vanished_at"] is None
+    # The folders of a table have the names of runs, too; Spark must not take them for the column.
+    again.register(spark)
+    runs = {row["run"] for row in spark.sql("SELECT run FROM recordings").collect()}
+    assert runs == {row["run"] for row in rows.values()}
+    assert runs.isdisjoint(again.runs("recordings"))
     # Many runs are made few.
     monkeypatch.setattr(rewriting, "MANY_RUNS", 1)
     for number in range(3):
@@ -278,15 +327,21 @@ def test_a_file_that_grows_is_read_again(spark: SparkSession, tmp_path: Path) ->
     assert (row["status"], row["lost_bytes"]) == ("truncated", 12)
 
 
+def make_two(folder: Path, **more: Any) -> None:
+    """Two recordings that are finished."""
+    folder.mkdir()
+    for name in ("a", "b"):
+        path = folder / f"live_{name}_20260101_120000.flv"
+        path.write_bytes(frames_file(stream(2, **more)))
+        age(path)
+
+
 def test_a_file_that_cannot_be_read_does_not_end_the_job(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It becomes shorter between the listing and the reading."""
     folder, out = tmp_path / "rec", tmp_path / "catalogue"
-    folder.mkdir()
-    for name in ("a", "b"):
-        (folder / f"live_{name}_20260101_120000.flv").write_bytes(frames_file(stream(2)))
-        age(folder / f"live_{name}_20260101_120000.flv")
+    make_two(folder)
     real = plan.make_tasks
 
     def cut_first(*arguments: Any) -> Any:
@@ -301,38 +356,126 @@ def test_a_file_that_cannot_be_read_does_not_end_the_job(
     assert "became shorter" in found["live/a"]["error"]
     assert found["live/b"]["status"] == "ok"
     assert "unreadable: " in capsys.readouterr().out
+    # As long as it is the same file that cannot be read, there is nothing to publish.
+    before = Catalogue(out).open()
+    bad = folder / "live_a_20260101_120000.flv"
+    bad.write_bytes(frames_file(stream(2)))
+    os.utime(bad, ns=(0, found["live/a"]["mtime_ns"]))
+    with monkeypatch.context() as patch:
+        rows = before.arrow("recordings", where=pc.field("path") == str(bad))
+        patch.setattr("spark_analytics.indexing.job.index_recordings", lambda *_: rows)
+        assert index(folder, out).manifest == before.manifest
+    # Nor is anything written anew for it, or left behind.
+    with monkeypatch.context() as patch:
+        patch.setattr("spark_analytics.indexing.job.make_tasks", cut_first)
+        rewrite = Mock(return_value=set())
+        patch.setattr(job, "runs_to_rewrite", rewrite)
+        assert index(folder, out).manifest == before.manifest
+    assert rewrite.call_args.args[2] == set()
+    for name in ("recordings", "seconds", "keyframes"):
+        assert len(list((out / name).iterdir())) == 1
+    bad.write_bytes(frames_file(stream(2)))
+    os.utime(bad, ns=(0, found["live/a"]["mtime_ns"]))
+    assert "1 unreadable (1 with something wrong)" in capsys.readouterr().out
+    os.truncate(bad, 50)
     age(folder / "live_a_20260101_120000.flv")
     assert by_stream(index(folder, out))["live/a"]["status"] == "truncated"
 
 
-def shrink_while_it_is_mapped(
-    tasks: Sequence[Sequence[Split]], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """What a worker does, with one file that loses its end under its eyes: the system ends the process for that."""
-    for task in tasks:
-        for split in task:
-            if "live_a_" in split.path and split.settled:
-                source = MappedFile(split.path, split.size)
-                os.truncate(split.path, 50)
-                source.read(split.size - 10, 5)
-    yield from run_tasks(tasks, batches)
+def shrink_while_it_is_read(reading: Reading, tasks: Iterable[bytes]) -> Iterator[Lot]:
+    """What a worker does, with one file that loses its end when it is open already."""
+
+    def open_and_cut(path: str, size: int) -> ByteSource:
+        source = open_source(path, size)
+        if "live_a_" in path:
+            os.truncate(path, 50)
+        return source
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan_task, "open_source", open_and_cut)
+        yield from run_tasks(reading, tasks)
 
 
-def test_a_file_that_ends_its_reader_does_not_end_the_job(
+def test_a_file_that_shrinks_while_it_is_read_does_not_end_the_job(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one does whose disk has a bad place: all is read once more, in blocks."""
     folder, out = tmp_path / "rec", tmp_path / "catalogue"
-    folder.mkdir()
-    for name in ("a", "b"):
-        path = folder / f"live_{name}_20260101_120000.flv"
-        path.write_bytes(frames_file(stream(2, size=400)))
-        age(path)
-    monkeypatch.setattr("spark_analytics.indexing.job.run_tasks", shrink_while_it_is_mapped)
+    make_two(folder, size=400)
+    monkeypatch.setattr("spark_analytics.indexing.scan.run_tasks", shrink_while_it_is_read)
     found = by_stream(index(folder, out))
     assert (found["live/a"]["status"], found["live/b"]["status"]) == ("unreadable", "ok")
     assert "became shorter" in found["live/a"]["error"]
     assert len(rows_of(Catalogue(out).open(), "seconds")) == 2
+
+
+class Cluster:
+    """A cluster whose machines come one by one, as far as the one who asks can tell."""
+
+    def __init__(self, master: str, cores: list[int]) -> None:
+        self.master = master
+        self._cores = cores
+
+    @property
+    def defaultParallelism(self) -> int:  # noqa: N802
+        return self._cores.pop(0) if len(self._cores) > 1 else self._cores[0]
+
+    def parallelize(self, *_: object) -> Cluster:
+        return self
+
+    def count(self) -> int:
+        """The first one is there."""
+        self._cores[:1] = []
+        return 1
+
+
+@pytest.mark.parametrize(
+    ("master", "cores", "expected"),
+    [("local[4]", [4], 4), ("spark://h:7077", [2, 4, 8, 16, 16], 16), ("yarn", [2, 1, 1], 1)],
+)
+def test_work_is_cut_for_all_who_come(master: str, cores: list[int], expected: int) -> None:
+    """Before a cluster has begun anything, Spark says two."""
+    cluster: Any = Cluster(master, cores)
+    assert job.cores_at_hand(cluster, pause=lambda _: None) == expected
+
+
+def test_files_that_change_before_they_are_read_again_end_the_job(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark reads them again if it loses a machine. Rows that do not belong together must not be written."""
+    path = tmp_path / "live_a_20260101_120000.flv"
+    path.write_bytes(frames_file(stream(4)))
+    age(path)
+    files = tuple(find_recordings([str(tmp_path)]).files.values())
+    with scan(spark, files, plan.make_tasks(files, 2), Reading("run", datetime.now(UTC)), 0) as found:
+        assert not found.is_here
+        assert found.frame(spark, "seconds").count() == 4
+        # As when the machine is gone that kept them.
+        found.lots.unpersist(True)
+        path.unlink()
+        with pytest.raises(Exception, match="changed while"):
+            found.frame(spark, "seconds").count()
+
+
+def test_a_clock_that_was_never_set_does_not_end_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    """Nanoseconds of the year 2400 are more than a table holds."""
+    folder = tmp_path / "rec"
+    make_two(folder)
+    os.utime(folder / "live_b_20260101_120000.flv", (13_569_465_600, 13_569_465_600))
+    assert FoundFile("/r/b", 1, 13_569_465_600 * 10**9).mtime_ns == 2**63 - 1
+    found = by_stream(index(folder, tmp_path / "catalogue"))
+    assert found["live/a"]["status"] == "ok"
+    assert found["live/b"]["video_frames"] == found["live/a"]["video_frames"] > 0
+
+
+def test_marking_what_is_gone_takes_no_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, out = tmp_path / "rec", tmp_path / "catalogue"
+    make_two(folder)
+    index(folder, out)
+    (folder / "live_a_20260101_120000.flv").unlink()
+    monkeypatch.setattr("spark_analytics.commands.index.open_session", None)
+    assert by_stream(index(folder, out))["live/a"]["vanished_at"] is not None
 
 
 def test_a_catalogue_of_another_schema_is_made_anew(
@@ -341,11 +484,13 @@ def test_a_catalogue_of_another_schema_is_made_anew(
     import attrs
 
     old, new, out = tmp_path / "old", tmp_path / "new", tmp_path / "catalogue"
-    for folder, name in ((old, "a"), (new, "b")):
-        folder.mkdir()
+    for folder, name in ((old, "a"), (old, "gone"), (new, "b")):
+        folder.mkdir(exist_ok=True)
         path = folder / f"live_{name}_20260101_120000.flv"
         path.write_bytes(frames_file(stream(1)))
         age(path)
+    index(old, out)
+    (old / "live_gone_20260101_120000.flv").unlink()
     index(old, out)
     table = TABLES["seconds"]
     monkeypatch.setitem(TABLES, "seconds", attrs.evolve(table, version=table.version + 1))
@@ -359,8 +504,20 @@ def test_a_catalogue_of_another_schema_is_made_anew(
             TABLES["sessions"],
         ),
     )
-    assert sorted(by_stream(index(new, out))) == ["live/a", "live/b"]
-    assert len(rows_of(Catalogue(out).open(), "seconds")) == 2
+    found = by_stream(index(new, out))
+    assert sorted(found) == ["live/a", "live/b", "live/gone"]
+    # Of what is gone nothing can be read: it stays in the tables that have not changed.
+    assert found["live/gone"]["vanished_at"] is not None
+    streams = {
+        name: sorted(row["stream"] for row in rows_of(Catalogue(out).open(), name))
+        for name in ("seconds", "keyframes", "sessions")
+    }
+    assert streams == {
+        "seconds": ["a", "b"],
+        "keyframes": ["a", "b", "gone"],
+        "sessions": ["a", "b", "gone"],
+    }
+    assert index(new, out).manifest == Catalogue(out).open().manifest
 
 
 def test_recordings_without_place_in_time(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.service.command import wait_for
 from tests.spark.media import age, frames_file
 from tests.spark.test_index import rows_of, stream
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 KILLS = int(os.environ.get("SPARK_TEST_INDEX_KILLS", "1"))
 
 
-def start(folder: Path, out: Path) -> subprocess.Popen[str]:
+def start(folder: Path, out: Path, **environment: str) -> subprocess.Popen[str]:
     quick = ["--conf", f"spark.driver.extraJavaOptions={QUICK_JAVA}"]
     return subprocess.Popen(
         [sys.executable, "-m", "spark_analytics", "index", str(folder), "--out", str(out), *quick],
@@ -37,18 +39,24 @@ def start(folder: Path, out: Path) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        env={**os.environ, **environment},
     )
+
+
+def wait_for_line(process: subprocess.Popen[str], beginning: str) -> None:
+    assert process.stderr is not None
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if line.startswith(beginning):
+            return
+    raise AssertionError(said)
 
 
 def kill_while_it_reads(process: subprocess.Popen[str], after: float) -> None:
     assert process.stderr is not None
     try:
-        said = []
-        for line in process.stderr:
-            said.append(line)
-            if line.startswith("reading"):
-                break
-        assert said[-1].startswith("reading"), said
+        wait_for_line(process, "reading")
         time.sleep(after)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
@@ -82,3 +90,44 @@ def test_a_killed_index_leaves_the_catalogue_as_it_was(spark: SparkSession, tmp_
         *(("first", second) for second in range(3)),
         *(("second", second) for second in range(4)),
     ]
+
+
+@pytest.mark.parametrize("moment", ["starting Spark", "reading"])
+def test_one_that_is_told_to_end_leaves_nothing_behind(tmp_path: Path, moment: str) -> None:
+    """No file, and no Java that waits for ever."""
+    folder, temporary = tmp_path / "rec", tmp_path / "tmp"
+    folder.mkdir()
+    temporary.mkdir()
+    path = folder / "live_a_20260101_120000.flv"
+    path.write_bytes(frames_file(stream(2)))
+    process = start(folder, tmp_path / "catalogue", TMPDIR=str(temporary))
+    try:
+        wait_for_line(process, moment)
+        # Behind this, Java is on its way, and has not yet said where it can be reached.
+        wait_for(lambda: any(map(is_spark, members_of(process.pid))), "the start of Java")
+        process.send_signal(signal.SIGTERM)
+        _, error = process.communicate(timeout=60)
+        assert (process.returncode, error.splitlines()[-1]) == (1, "stopped")
+        wait_for(lambda: not members_of(process.pid), "the end of Java")
+        assert list(temporary.iterdir()) == []
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def is_spark(process: str) -> bool:
+    """Whether this is the Java of Spark, and not one that was asked for its version."""
+    with suppress(OSError):
+        return b"SparkSubmit" in Path(f"/proc/{process}/cmdline").read_bytes()
+    return False
+
+
+def members_of(session: int) -> list[str]:
+    """The processes of a session that still run."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, group = status.read_text().rpartition(")")[2].split()[:3]
+            if int(group) == session and state != "Z":
+                found.append(status.parent.name)
+    return found

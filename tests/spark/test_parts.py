@@ -23,6 +23,7 @@ from spark_analytics.analysis.codec_track import Track  # noqa: E402
 from spark_analytics.analysis.findings import Findings  # noqa: E402
 from spark_analytics.analysis.part import Part, finish, join  # noqa: E402
 from spark_analytics.analysis.part_reader import PartReader  # noqa: E402
+from spark_analytics.analysis.seconds import COLUMNS  # noqa: E402
 from spark_analytics.analysis.steps import usual_step  # noqa: E402
 from spark_analytics.scanning.classify import Classifier  # noqa: E402
 from spark_analytics.scanning.range_scanner import start_of_part  # noqa: E402
@@ -67,7 +68,7 @@ def read(source: ByteSource, cuts: list[int]) -> Known:
 
     def take(found: Findings, time_before: int | None) -> None:
         sums = found.seconds.take()
-        for name, column in sums.values.items():
+        for name, column in zip(COLUMNS, sums.values, strict=True):
             for second, amount in zip(sums.seconds.tolist(), column.tolist(), strict=True):
                 if name.startswith(("last", "max")):
                     largest[second, name] = max(largest.get((second, name), amount), amount)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import given
@@ -21,14 +22,14 @@ from tests.spark.media import age, frames_file
 pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[spark]'")
 
 from spark_analytics.analysis.rules import INDEXER_VERSION
-from spark_analytics.errors import CatalogueError
+from spark_analytics.errors import CatalogueError, NothingThereError
 from spark_analytics.indexing import files as files_module
-from spark_analytics.indexing.files import FoundFile, Listing, Place, find_recordings
-from spark_analytics.indexing.plan import MIB, cut, make_plan, make_tasks
-from spark_analytics.indexing.recording_row import recording_row
-from spark_analytics.indexing.scan_rows import PART
-from spark_analytics.indexing.scan_task import PartResult, run_task
-from spark_analytics.indexing.stitching import stitch
+from spark_analytics.indexing.files import FoundFile, Listing, Place, check_places, find_recordings, place_of
+from spark_analytics.indexing.plan import MIB, cut, make_plan, make_tasks, tells_news
+from spark_analytics.indexing.recording_row import Reading
+from spark_analytics.indexing.scan_rows import unpacked
+from spark_analytics.indexing.scan_task import run_task
+from spark_analytics.patterns import covers, matches
 from spark_analytics.scanning import sources
 
 NOW = 1_800_000_000.0
@@ -64,6 +65,66 @@ def test_recordings_are_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert file == FoundFile(str(folder / "a.flv"), 5, (folder / "a.flv").stat().st_mtime_ns)
     with pytest.raises(CatalogueError, match="There is no file or folder nowhere"):
         find_recordings(["nowhere"])
+    # A disk that is not mounted must not look like one that was emptied, whichever way it is named.
+    with pytest.raises(CatalogueError, match=r"There is no folder .*/disk, where disk/\*.flv is to be"):
+        find_recordings(["disk/*.flv"])
+    with pytest.raises(CatalogueError, match="There is no folder"):
+        check_places(["disk/*/x.flv"])
+    check_places([str(folder), "a*.flv", "s3://elsewhere/x"])
+
+
+PATTERNS = [
+    "*.flv",
+    "*",
+    "?.flv",
+    "[ab].flv",
+    "[!a].flv",
+    "**/*.flv",
+    "**",
+    "b*/*.flv",
+    "*/*",
+    "below",
+    "[z-a]",
+    "a[.]flv",
+]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_pattern_means_what_is_found_by_it(folder: Path, pattern: str) -> None:
+    """Otherwise recordings would be marked as vanished that nobody looked for."""
+    everything = {str(path.relative_to(folder)) for path in folder.rglob("*")}
+    hidden = {name for name in everything if "/." in f"/{name}"}
+    by_glob = {name.rstrip("/") for name in glob.glob(pattern, root_dir=folder, recursive=True)} - {""}
+    assert {name for name in everything - hidden if matches(name, pattern)} == by_glob
+    below = {name for name in everything if any(name.startswith(f"{one}/") for one in by_glob)}
+    assert {name for name in everything if covers(name, pattern)} - hidden == (by_glob | below) - hidden
+
+
+def test_what_is_there_has_not_vanished(folder: Path) -> None:
+    """Not found is not gone: a file may be called as recordings are not, or lie deeper than was looked for."""
+    known = {
+        str(folder / name): row(str(folder / name)) for name in ("e.mp4", "below/c.flv", "below/gone.flv")
+    }
+    for name in (folder, folder / "*", folder / "b*"):
+        plan = make_plan(find_recordings([str(name)]), known, NOW)
+        assert [one["path"] for one in plan.vanished] == [str(folder / "below/gone.flv")]
+    assert not make_plan(find_recordings([str(folder / "*.flv")]), known, NOW).vanished
+
+
+def test_a_place_that_is_gone_for_good(folder: Path) -> None:
+    known = {path: row(path) for path in ("/r/old/a.flv", "/r/old2/b.flv", "s3://x/old/a.flv")}
+    for name, vanished in (("/r/old/", "/r/old/a.flv"), ("s3://x/old/", "s3://x/old/a.flv")):
+        plan = make_plan(Listing({}, (place_of(name),)), known, NOW)
+        assert [one["path"] for one in plan.vanished] == [vanished]
+
+
+def test_a_file_that_still_cannot_be_read_is_no_news() -> None:
+    before = row("/r/a", status="unreadable", error="Permission denied")
+    plan = make_plan(Listing({"/r/a": FoundFile("/r/a", 5, 7)}, (Place("/r"),)), {"/r/a": before}, NOW)
+    assert not tells_news(plan, [before], {"/r/a": before})
+    assert tells_news(plan, [before], {})
+    for change in ({"status": "ok"}, {"error": "Input/output error"}, {"size": 6}):
+        assert tells_news(plan, [{**before, **change}], {"/r/a": before})
 
 
 def test_a_name_that_is_no_text_is_left_out(folder: Path) -> None:
@@ -80,7 +141,10 @@ def test_what_is_no_file_is_left_out(folder: Path) -> None:
     (folder / "dangling.flv").symlink_to(folder / "nowhere")
     warnings: list[str] = []
     assert len(find_recordings([str(folder)], warnings.append).files) == 3
-    assert warnings == [f"{folder / 'pipe.flv'} is left out: it is no file"]
+    assert warnings == [
+        f"{folder / 'dangling.flv'} is left out: the link leads nowhere",
+        f"{folder / 'pipe.flv'} is left out: it is no file",
+    ]
     assert found(folder / "*.flv", folder / "below") == ["a.flv", "b.flv", "c.flv"]
     assert found(folder / "pipe.flv") == []
 
@@ -92,6 +156,8 @@ def test_other_file_systems(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     base = f"file://{folder}"
     assert sorted(found(base)) == ["a.flv", "b.flv", "c.flv"]
     assert found(f"{base}/a*.flv") == ["a.flv"]
+    assert sorted(found(f"{base}/*.flv")) == ["a.flv", "b.flv"], "a star stays in its folder"
+    assert sorted(found(f"{base}/b*")) == ["b.flv", "c.flv"]
     assert found(f"{base}/a.flv") == ["a.flv"]
     (file,) = find_recordings([f"{base}/below/c.flv"]).files.values()
     assert (file.path, file.size) == (f"{base}/below/c.flv", 5)
@@ -99,13 +165,36 @@ def test_other_file_systems(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     source = sources.open_source(file.path, 5)
     assert (source.read(1, 3), source.size) == (b"234", 5)
     source.close()
-    with pytest.raises(CatalogueError, match="There is no file or folder"):
+    odd = folder / "live_caf%C3%A9 1_20260101_120000.flv"
+    odd.write_bytes(b"12345")
+    (file,) = find_recordings([f"{base}/live_*.flv"]).files.values()
+    assert (file.name, sources.open_source(file.path, 5).read(0, 5)) == (odd.name, b"12345")
+    with pytest.raises(NothingThereError, match="There is no file or folder"):
         find_recordings([f"{base}/nowhere"])
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     with pytest.raises(
         CatalogueError, match=r"cannot be looked at: .*nosuch://, and fsspec is not installed"
     ):
         find_recordings(["nosuch://scheme/x"])
+    # Nor is one that does not answer gone: after a change of the schema its recordings would be forgotten.
+    with monkeypatch.context() as patch:
+        patch.setattr(files_module, "file_system_of", no_answer)
+        with pytest.raises(CatalogueError, match="timed out") as told:
+            find_recordings([f"{base}/a.flv"])
+    assert not isinstance(told.value, NothingThereError)
+
+
+def no_answer(_: str) -> NoReturn:
+    raise OSError("the connection timed out")
+
+
+@pytest.mark.parametrize(
+    "address", ["s3://KEY:hush@bucket/rec", "s3://bucket/rec?secret_key=hush", "s3://b/*?region=hush"]
+)
+def test_secrets_do_not_get_into_a_catalogue(address: str) -> None:
+    with pytest.raises(CatalogueError, match="in the environment") as refused:
+        find_recordings([address])
+    assert "hush" not in str(refused.value)
 
 
 class LocalByFsspec:
@@ -209,12 +298,13 @@ def test_what_vanished_and_what_was_not_looked_for() -> None:
 @given(st.lists(st.integers(0, 5000 * MIB), max_size=30), st.integers(1, 16))
 def test_every_byte_is_read_once(sizes: list[int], parallelism: int) -> None:
     files = tuple(FoundFile(f"/r/{number}", size, 0) for number, size in enumerate(sizes))
-    tasks = make_tasks(files, parallelism, NOW)
+    tasks = make_tasks(files, parallelism)
     assert all(tasks)
     by_file: dict[str, list[tuple[int, int, int]]] = {}
     for split in (split for task in tasks for split in task):
-        by_file.setdefault(split.path, []).append((split.number, split.lo, split.hi))
-        assert split.is_whole_file == (split.hi - split.lo == split.size)
+        assert files[split.file_number] is split.file
+        by_file.setdefault(split.file.path, []).append((split.number, split.lo, split.hi))
+        assert split.is_whole_file == (split.hi - split.lo == split.file.size)
     for file in files:
         parts = sorted(by_file[file.path])
         assert [number for number, _, _ in parts] == list(range(len(parts)))
@@ -224,8 +314,8 @@ def test_every_byte_is_read_once(sizes: list[int], parallelism: int) -> None:
 
 
 def test_one_large_file_keeps_all_cores_busy() -> None:
-    assert len(make_tasks((FoundFile("/r/a", 3000 * MIB, 0),), 4, NOW)) == 8
-    assert len(cut(FoundFile("/r/a", 10, 0), 64 * MIB, True)) == 1
+    assert len(make_tasks((FoundFile("/r/a", 3000 * MIB, 0),), 4)) == 8
+    assert len(cut(FoundFile("/r/a", 10, 0), 0, 64 * MIB)) == 1
 
 
 # -- rows of recordings --------------------------------------------------------------------------------------
@@ -233,12 +323,10 @@ def test_one_large_file_keeps_all_cores_busy() -> None:
 
 def row_of(path: Path, now: float = NOW) -> dict[str, Any]:
     (file,) = find_recordings([str(path)]).files.values()
-    results = []
-    for batch in run_task(cut(file, 1 << 40, True)):
-        for one in batch.to_pylist():
-            if one["row"] == PART:
-                results.append(PartResult.unpacked(one["summary"]))
-    return recording_row(file, stitch(file.file_id, results), "run", datetime.fromtimestamp(now, UTC))
+    (lot,) = run_task(cut(file, 0, 1 << 40), Reading("run", datetime.fromtimestamp(now, UTC)))
+    assert lot.recordings is not None
+    (found_row,) = unpacked(lot.recordings).to_pylist()
+    return dict(found_row)
 
 
 def test_who_a_recording_is_of(tmp_path: Path) -> None:
@@ -261,6 +349,17 @@ def test_who_a_recording_is_of(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("time", ["00010101_000000", "99991231_235959", "19691231_235959"])
+def test_a_time_in_a_name_that_cannot_be_is_not_believed(tmp_path: Path, time: str) -> None:
+    """A day before the first or behind the last one cannot be written."""
+    path = tmp_path / f"live_a_{time}.flv"
+    path.write_bytes(frames_file(groups(2)))
+    age(path)
+    found_row = row_of(path)
+    assert (found_row["app"], found_row["stream"], found_row["start_source"]) == ("live", "a", "mtime")
+    assert abs(found_row["ended_at"].timestamp() - path.stat().st_mtime) < 10
+
+
 def test_a_stranger_in_the_metadata_is_not_believed_without_end(tmp_path: Path) -> None:
     from rtmprelay.flv.script import encode_metadata
 
@@ -280,6 +379,18 @@ def test_a_stranger_in_the_metadata_is_not_believed_without_end(tmp_path: Path) 
     found_row = row_of(path)
     assert (found_row["app"], found_row["stream"], found_row["segment"]) == ("live", "b", None)
     assert (found_row["start_source"], found_row["width"], found_row["complete"]) == ("name", None, False)
+
+
+def test_a_novel_for_a_name_is_cut_off(tmp_path: Path) -> None:
+    """Each row of each table has the name."""
+    from rtmprelay.flv.script import encode_metadata
+
+    values: dict[str, Any] = {"rtmprelay_app": "a" * 50_000, "rtmprelay_name": "b" * 50_000}
+    path = tmp_path / "x.flv"
+    path.write_bytes(frames_file([MediaFrame(MediaKind.DATA, 0, encode_metadata(values)), *groups(1)]))
+    age(path)
+    found_row = row_of(path)
+    assert (found_row["app"], found_row["stream"]) == ("a" * 1024, "b" * 1024)
 
 
 def test_a_name_that_utf_8_cannot_hold(tmp_path: Path) -> None:

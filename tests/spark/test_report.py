@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections import Counter
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from spark_analytics.report.data import MOST_ROWS, MOST_STRIPS, ReportData, gath
 from spark_analytics.report.page import render
 from spark_analytics.report.scales import nice_ticks, time_ticks
 from spark_analytics.report.words import bytes_in_words, duration, hours, moment, plural, quantity
+from spark_analytics.time_window import TimeWindow
 from tests.spark.report_world import FIRST, Row, two_weeks, write
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -71,10 +72,10 @@ def test_the_page_of_two_weeks(two_weeks_root: Path) -> None:
     assert len(page) < 400_000
     recorded = sum(row["duration_ms"] for row in tables["recordings"]) / 3_600_000
     assert f"{recorded:.1f} hours were recorded" in titles(page)[0]
-    everybody: Counter[datetime] = Counter()
-    for row in tables["audience"]:
-        everybody[row["minute"]] += row["peak"]
-    assert data.peak == max(everybody.values())
+    steps = [(row["started_at"], 1) for row in tables["viewers"]]
+    steps += [(row["ended_at"], -1) for row in tables["viewers"]]
+    assert data.peak == max(accumulate(step for _, step in sorted(steps)))
+    assert max(value or 0 for value in data.viewers[0].values) == data.peak
     assert f"At most {data.peak} viewers" in titles(page)[1]
     assert data.outage_count == len(tables["outages"])
     assert len(titles(page)) == 8
@@ -146,15 +147,131 @@ def test_the_last_second_of_a_file_is_no_fall_of_the_bitrate(tmp_path: Path) -> 
 
 def test_a_part_of_the_time(two_weeks_root: Path) -> None:
     since, until = FIRST + timedelta(days=3), FIRST + timedelta(days=5)
-    data = gather(Catalogue(two_weeks_root).open(), since, until)
+    data = gather(Catalogue(two_weeks_root).open(), TimeWindow(since, until))
     assert data.period == Period(since, until)
-    assert len(data.days) == 3
+    assert [day for day, _ in data.days] == [since, since + timedelta(days=1)]
     assert 0 < data.recordings < 40
     assert_sound(render(data, "x", NOW))
-    nothing = gather(Catalogue(two_weeks_root).open(), NOW + timedelta(days=99), NOW + timedelta(days=100))
-    page = render(nothing, "x", NOW)
+    far = NOW + timedelta(days=99)
+    for window in (TimeWindow(far, far + timedelta(days=1)), TimeWindow(far), TimeWindow(None, FIRST)):
+        page = render(gather(Catalogue(two_weeks_root).open(), window), "x", NOW)
+        assert_sound(page)
+        assert titles(page)[:3] == [
+            "Nothing was recorded",
+            "Nobody watched",
+            "Nothing was sent to destinations",
+        ]
+
+
+def recording(name: str, begin: datetime, length: timedelta) -> Row:
+    return {
+        "file_id": name,
+        "path": f"{name}.flv",
+        "app": "live",
+        "stream": "x",
+        "started_at": begin,
+        "ended_at": begin + length,
+        "duration_ms": length // timedelta(milliseconds=1),
+        "size": 10**6,
+        "status": "ok",
+    }
+
+
+def test_only_what_is_in_the_time_counts(tmp_path: Path) -> None:
+    """A minute of an hour in which everything went on, with more viewers before and behind."""
+    noon, minute = FIRST + timedelta(hours=12), timedelta(minutes=1)
+    window = TimeWindow(noon + 30 * minute, noon + 31 * minute)
+    names = {"app": "live", "stream": "x", "instance": "i1"}
+    play = {**names, "started_at": noon, "ended_at": noon + 60 * minute, "watch_seconds": 3600.0}
+    seconds = [
+        {
+            "file_id": "f",
+            "app": "live",
+            "stream": "x",
+            "second": number,
+            "wall": noon + timedelta(seconds=number),
+            "video_bytes": 1000 if number // 60 == 30 else 9000,
+        }
+        for number in range(3600)
+    ]
+    state = {**names, "destination": "YouTube", "state": "connected", "began": noon, "ended": None}
+    tables = {
+        "recordings": [recording("f", noon, 60 * minute), recording("g", noon, 10 * minute)],
+        "seconds": seconds,
+        "incidents": [
+            {"app": "live", "stream": "x", "kind": kind, "wall": noon + number * minute}
+            for number, kind in ((29, "gap"), (30, "freeze"), (31, "silence"))
+        ],
+        "event_files": [{"file_id": "f", "path": "x.jsonl", "day": FIRST.date()}],
+        "viewers": [
+            {**play, "connection": "c1"},
+            {**play, "connection": "c2", "ended_at": window.since, "watch_seconds": 1800.0},
+        ],
+        "publishes": [{**names, "started_at": noon, "ended_at": noon + 60 * minute}],
+        "destination_states": [{**state, "seconds": 3600.0}],
+        "destinations": [
+            {"destination": "YouTube", "live_seconds": 3600.0, "connected_seconds": 9.0, "day": noon.date()}
+        ],
+    }
+    data = data_of(tmp_path, tables, window=window)
+    assert (data.recordings, data.recorded_seconds, data.days) == (1, 60.0, [(FIRST, 60.0)])
+    assert (data.plays, data.watch_seconds) == (1, 60.0)
+    assert (data.peak, data.peak_at) == (1, window.since)
+    assert data.viewers[0].values == [1.0]
+    assert data.incident_kinds == {"freeze": 1}
+    assert {value for value in data.bitrates[0].high if value is not None} == {8.0}
+    (row,) = data.destinations
+    assert (row["live_hours"] * 3600, row["uptime_percent"]) == (pytest.approx(60), 100.0)
+    page = render(data, "x", NOW)
     assert_sound(page)
-    assert titles(page)[:3] == ["Nothing was recorded", "Nobody watched", "Nothing was sent to destinations"]
+    # Files are as large as they are.
+    assert data.storage == [("live/x", 10**6, 3600.0)]
+    assert "the whole files, also of before and after" in page
+
+
+def test_outages_of_several_streams_at_the_same_time_are_one(tmp_path: Path) -> None:
+    """Streams that lose a destination together, one a little earlier than the others, and one later."""
+    noon = FIRST + timedelta(hours=12)
+
+    def outage(stream: str, begin: float, end: float) -> Row:
+        return {
+            "destination": "Flaky", "app": "live", "stream": stream, "began": noon + timedelta(seconds=begin),
+            "ended": noon + timedelta(seconds=end), "seconds": end - begin, "instance": "i1",
+        }  # fmt: skip
+
+    tables = {
+        "event_files": [{"file_id": "f", "path": "x.jsonl", "day": FIRST.date()}],
+        "servers": [{"instance": "i1", "started_at": noon, "last_seen": noon + timedelta(hours=1)}],
+        "outages": [
+            outage("a", 0, 30),
+            outage("b", 1, 31),
+            outage("c", 2, 34),
+            outage("d", 100, 110),
+            outage("e", -20, 20),
+        ],
+        "destinations": [
+            {"destination": "Flaky", "live_seconds": 400.0, "connected_seconds": 300.0, "day": FIRST.date()},
+            {"destination": "Fine", "live_seconds": 9000.0, "connected_seconds": 8850.0, "day": FIRST.date()},
+        ],
+    }
+    page = render(data_of(tmp_path, tables), "x", NOW)
+    assert (
+        titles(page)[2]
+        == "Flaky was out longest: 1 min 4 s; it was up 75.00 % of the live time of its streams"
+    )
+    assert "Flaky: connected 75.00 % of 0.11 live hours of its streams, out for 1 min 4 s" in page
+    # Streams that wait for their first connection are not connected, and yet nothing failed.
+    tables["outages"] = []
+    page = render(data_of(tmp_path / "fine", tables), "x", NOW)
+    assert titles(page)[2] == "No destination was out"
+    assert_sound(page)
+
+
+def test_a_report_of_all_times(two_weeks_root: Path) -> None:
+    ends = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    data = gather(Catalogue(two_weeks_root).open(), TimeWindow(*ends))
+    assert data.recordings == len(two_weeks()["recordings"])
+    assert_sound(render(data, "x", NOW))
 
 
 def test_events_alone(tmp_path: Path) -> None:
@@ -229,10 +346,14 @@ def test_the_command(two_weeks_root: Path, tmp_path: Path, capsys: pytest.Captur
         main(["report", str(two_weeks_root), "--html", "-", "--since", "2026-11-05", "--title", "Nov"]) == 0
     )
     assert "<h1>Streams in Nov</h1>" in capsys.readouterr().out
+    assert main(["report", str(two_weeks_root), "--html", "-", "--stream", "live/nix"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("There is no recording of live/nix in")
     assert main(["report", str(tmp_path / "nothing"), "--html", str(target)]) == 1
     assert "There is no catalogue in" in capsys.readouterr().err
     assert main(["report", str(two_weeks_root), "--html", str(tmp_path / "no" / "where.html")]) == 1
-    assert "No such file or directory" in capsys.readouterr().err
+    assert "where.html cannot be written: there is no folder" in capsys.readouterr().err
 
 
 # -- pieces --------------------------------------------------------------------------------------------------
@@ -282,7 +403,8 @@ def test_a_line_is_broken_where_nothing_is() -> None:
     times = [FIRST + timedelta(hours=hour) for hour in range(6)]
     series = plots.Series("x", list(zip(times, [1.0, 2.0, None, 3.0, None, 4.0], strict=True)))
     picture = plots.line_chart([series], times[0], times[-1], 400, "x")
-    assert picture.count("<path") == 3
+    assert picture.count("<path") == 1
+    assert picture.count("<circle") == 2, "a point alone is a dot"
 
 
 def test_words() -> None:

@@ -14,15 +14,16 @@ from hypothesis import strategies as st
 from rtmprelay.errors import BadRecordingError
 from rtmprelay.flv.container import FlvTag
 from rtmprelay.flv.scan import Damage, TagScanner, WindowedFile
-from rtmprelay.media import MediaFrame
+from rtmprelay.media import MediaFrame, MediaKind
 from tests.flv.media import FRAMES, groups, plain_file, write_file
 from tests.spark.media import DAMAGES, KINDS, hostile_endless_chain, hostile_flv_inside, make_recording
 
 np = pytest.importorskip("numpy", reason="Spark is not installed: pip install '.[spark]'")
 
-from spark_analytics.scanning import range_scanner, sync  # noqa: E402
+from spark_analytics.scanning import range_scanner, sources, sync  # noqa: E402
 from spark_analytics.scanning.range_scanner import RangeScanner, first_tag, start_of_part  # noqa: E402
 from spark_analytics.scanning.sources import BlockFile, ByteSource, open_source  # noqa: E402
+from spark_analytics.scanning.tag_arrays import TagArrays  # noqa: E402
 
 #: What a scan finds: tags as (offset, type, size, timestamp, first bytes), damages as (kind, begin, end).
 Found = list[tuple[object, ...]]
@@ -74,10 +75,12 @@ def plain(data: bytes) -> Found:
     return rows
 
 
-def fast(source: ByteSource, begin: int, stop: int) -> tuple[Found, int]:
+def fast(
+    source: ByteSource, begin: int, stop: int, block_tags: int = range_scanner.BLOCK_TAGS
+) -> tuple[Found, int]:
     """What the fast scanner says, and where it ends."""
     rows: Found = []
-    scanner = RangeScanner(source, begin, stop)
+    scanner = RangeScanner(source, begin, stop, block_tags)
     for one in scanner:
         if isinstance(one, range_scanner.DamagedPart):
             rows.append((one.kind.name, one.begin, one.end))
@@ -118,6 +121,8 @@ def check(data: bytes, cuts: int = 40, seed: int = 0) -> None:
     for parts in (2, 3, 7, cuts):
         places = [rng.randrange(1, max(2, len(data))) for _ in range(parts - 1)]
         assert in_parts(source, places) == expected
+    for block_tags in (1, 5):
+        assert fast(source, first_tag(source), source.size, block_tags)[0] == expected
 
 
 @pytest.fixture(scope="module")
@@ -198,23 +203,87 @@ def test_any_damage_anywhere(frames: list[MediaFrame], data: st.DataObject) -> N
 
 
 @pytest.mark.parametrize("block", [64, 1000, 70_000])
-def test_blocks_of_any_size_give_the_same(whole: bytes, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(range_scanner, "BLOCK_SIZE", block)
+def test_blocks_of_any_size_give_the_same(
+    whole: bytes, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In memory, and of a file that is read into the same memory again and again, which has to grow."""
+    monkeypatch.setattr(sources, "LOCAL_BLOCK", block)
+    monkeypatch.setattr(sources, "_spare_memory", [])
     for name in ("garbage", "huge size", "zero tail", "many places"):
         data = DAMAGES[name](whole[:100_000])
-        source = source_of(data, block)
-        assert fast(source, first_tag(source), len(data))[0] == plain(data)
-        assert in_parts(source, [1_000, 33_333, 70_001]) == plain(data)
+        path = tmp_path / name
+        path.write_bytes(data)
+        for source in (source_of(data, block), open_source(str(path), len(data))):
+            assert fast(source, first_tag(source), len(data))[0] == plain(data)
+            assert in_parts(source, [1_000, 33_333, 70_001]) == plain(data)
+            source.close()
 
 
-def test_a_mapped_file_and_one_that_is_being_written(whole: bytes, tmp_path: Path) -> None:
+def test_tags_stay_what_they_are_when_their_file_is_closed(whole: bytes, tmp_path: Path) -> None:
+    """The next file is read into the same memory."""
+    path, other = tmp_path / "file.flv", tmp_path / "other.flv"
+    path.write_bytes(whole)
+    other.write_bytes(b"\xee" * len(whole))
+    source = open_source(str(path), len(whole))
+    kept = [tags for tags in RangeScanner(source, 13, len(whole)) if isinstance(tags, TagArrays)]
+    heads = [tags.heads.copy() for tags in kept]
+    source.close()
+    again = open_source(str(other), len(whole))
+    again.window(0, len(whole))
+    assert all((tags.heads == before).all() for tags, before in zip(kept, heads, strict=True))
+    assert [int(offset) for tags in kept for offset in tags.offsets] == [row[0] for row in plain(whole)]
+    again.close()
+
+
+def test_a_file_that_is_not_what_it_was(whole: bytes, tmp_path: Path) -> None:
     path = tmp_path / "file.flv"
     path.write_bytes(DAMAGES["garbage"](whole))
-    for settled in (True, False):
-        source = open_source(str(path), path.stat().st_size, settled)
-        try:
-            assert fast(source, 13, source.size)[0] == plain(path.read_bytes())
-        finally:
-            source.close()
+    size = path.stat().st_size
+    source = open_source(str(path), size)
+    assert fast(source, 13, source.size)[0] == plain(path.read_bytes())
+    source.close()
     with pytest.raises(OSError, match="became shorter"):
-        open_source(str(path), path.stat().st_size + 1)
+        open_source(str(path), size + 1)
+    # What is written meanwhile is not looked at, and what is lost meanwhile is told.
+    source = open_source(str(path), size - 1000)
+    assert fast(source, 13, source.size)[0] == plain(path.read_bytes()[:-1000])
+    source.close()
+    source = open_source(str(path), size)
+    os.truncate(path, 2000)
+    with pytest.raises(OSError, match="became shorter"):
+        fast(source, 13, source.size)
+    source.close()
+
+
+def test_a_tag_that_is_larger_than_a_block_is_read_at_once() -> None:
+    """And not in ever larger steps, nor more often than it must be."""
+    frame = MediaFrame(MediaKind.VIDEO, 0, b"\x17\x01" + bytes(range(256)) * 4000)
+    data = plain_file([frame, *groups(2), frame])
+    file = CountingFile(data)
+    source = BlockFile(file, len(data), "memory", 4096)
+    assert fast(source, 13, len(data))[0] == plain(data)
+    assert file.read_bytes < 1.2 * len(data)
+
+
+def test_tags_that_lie_about_their_size_are_not_read_for_long() -> None:
+    """Each of them says that it has 16 MiB, and behind it is a whole one."""
+    lie = b"\x09\xff\xff\xf0" + bytes(7)
+    small = plain_file(groups(1))[13:48]
+    data = plain_file(groups(1)) + (lie + small) * 300 + bytes(range(256)) * 70_000
+    file = CountingFile(data)
+    source = BlockFile(file, len(data), "memory", 1 << 22)
+    rows, _ = fast(source, 13, len(data))
+    assert rows == plain(data)
+    assert len(rows) >= 300
+    assert file.read_bytes < 8 * len(data)
+
+
+class CountingFile(MemoryFile):
+    """Counts what is read of it."""
+
+    read_bytes = 0
+
+    def read_at(self, size: int, begin: int) -> bytes:
+        data = super().read_at(size, begin)
+        self.read_bytes += len(data)
+        return data

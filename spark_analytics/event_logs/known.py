@@ -1,0 +1,107 @@
+"""What a catalogue knows of event logs, also one that another version of this program wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from spark_analytics.catalogue import Change, Snapshot
+from spark_analytics.errors import CatalogueError
+from spark_analytics.event_logs.copies import Row, without_copies
+from spark_analytics.event_logs.file_table import row_from_events
+from spark_analytics.event_logs.files import GZIP, FoundFile, file_at, find_event_logs
+from spark_analytics.event_schemas import EVENT_FILES, EVENT_TABLES, EVENTS
+from spark_analytics.parquet_files import files_of
+from spark_analytics.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: What all versions of `event_files` say.
+_LASTING = ["file_id", "path", "read_until", "events", "unreadable"]
+
+
+@attrs.frozen
+class Logs:
+    """Event logs.
+
+    Attributes:
+        found: Those that there are, each once.
+        known: The rows of `event_files` by `file_id`.
+        are_new: Whether `event_files` must be written, even if nothing is new.
+    """
+
+    found: list[FoundFile]
+    known: dict[str, Row]
+    are_new: bool = False
+
+
+def look_for_logs(open_spark: Callable[[], SparkSession], change: Change, places: Sequence[str]) -> Logs:
+    """Find event logs, and what is known of them.
+
+    If the events are of another version, they are forgotten, and all logs are to be read anew.
+
+    Raises:
+        CatalogueError: One of the places is not there; or a log is not, and only its events of another version are.
+    """
+    base = change.base
+    if _is_outdated(base, EVENTS):
+        found = _found_again(places, _rows_before(base))
+        change.forget(table.name for table in EVENT_TABLES)
+        return Logs(found, {}, are_new=True)
+    are_new = _is_outdated(base, EVENT_FILES)
+    if are_new:
+        known = _known_from_events(open_spark(), base)
+    elif base.has(EVENT_FILES.name):
+        known = {row["file_id"]: row for row in base.arrow(EVENT_FILES.name).to_pylist()}
+    else:
+        known = {}
+    return Logs(without_copies(find_event_logs(places), known), known, are_new)
+
+
+def _is_outdated(base: Snapshot, table: Table) -> bool:
+    state = base.manifest.tables.get(table.name)
+    return state is not None and state.version != table.version
+
+
+def _rows_before(base: Snapshot) -> dict[str, Row]:
+    """What `event_files` says, whatever its version is: _LASTING, by `file_id`."""
+    import pyarrow.parquet as pq
+
+    state = base.manifest.tables.get(EVENT_FILES.name)
+    files = [] if state is None else files_of(base.folders(EVENT_FILES.name, state.runs))
+    rows = [row for file in files for row in pq.read_table(file, columns=_LASTING).to_pylist()]
+    return {row["file_id"]: row for row in rows}
+
+
+def _known_from_events(spark: SparkSession, base: Snapshot) -> dict[str, Row]:
+    """The rows of `event_files`, as far as they follow from what was read of each: so nothing is read twice, and what
+    came from logs that are deleted stays.
+    """
+    from spark_analytics.event_logs.job import count_files
+
+    before = _rows_before(base)
+    rows = [row_from_events(counted, before.get(counted["file_id"])) for counted in count_files(spark, base)]
+    return {row["file_id"]: row for row in rows}
+
+
+def _found_again(places: Iterable[str], before: Mapping[str, Row]) -> list[FoundFile]:
+    """All logs in these places, and those that were read before from others."""
+    found = find_event_logs(places)
+    there = {one.path for one in found}
+    elsewhere = [file_at([path, path + GZIP]) for path in {row["path"] for row in before.values()} - there]
+    logs = without_copies([*found, *(one for one in elsewhere if one is not None)], before)
+    readable = {one.file_id for one in logs if one.error is None}
+    lost = [row["path"] for file_id, row in before.items() if file_id not in readable and _has_lines(row)]
+    if lost:
+        raise CatalogueError(
+            f"Another version of this program wrote the events of this catalogue, so all event logs must be read anew,"
+            f" and {len(lost)} of them cannot be, such as {min(lost)}: bring them back, or make a new catalogue."
+        )
+    return logs
+
+
+def _has_lines(row: Row) -> bool:
+    return bool(row["events"] or row["unreadable"])

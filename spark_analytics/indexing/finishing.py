@@ -1,0 +1,172 @@
+"""From what was read to the rows of the tables: tables in, tables out, of any number of files at once.
+
+The driver calls this for few rows, and the workers for many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_analytics.analysis.findings import FREEZE, GAP, KEYFRAME_COLUMNS, SILENCE
+from spark_analytics.analysis.rules import USUAL_STEPS
+from spark_analytics.analysis.seconds import COLUMNS, LARGEST, NOTHING, SUMS, add_equal
+from spark_analytics.indexing.scan_rows import FILE
+from spark_analytics.scanning.tag_arrays import Integers
+from spark_analytics.schemas import DAY, INCIDENTS, KEYFRAMES, SECONDS, Table
+
+_DAY_US = 86_400_000_000
+
+#: What an `int` of the tables holds at most.
+_LARGEST = 2**31 - 1
+
+Floats = npt.NDArray[np.float64]
+
+#: What is no recording has a row in `recordings` that says so, and nothing else.
+_NO_RECORDING = ("unreadable", "not_flv")
+
+#: The columns that a file has in every table.
+_NAMES = ("file_id", "path", "app", "stream")
+
+
+@attrs.frozen(eq=False)
+class FileFrames:
+    """What the rows of other tables need to know of their files, by the numbers of the files.
+
+    Attributes:
+        names: Columns that all rows of a file have in common.
+        started_us: When the recording began, microseconds since 1970.
+        step_ms: The usual step from picture to picture; NaN if it is not known.
+        frame_ms: How long an audio frame is; NaN if it is not known, or changes in the file.
+        times_before: The time of the last frame before a part of a file, by the numbers of both.
+    """
+
+    is_recording: npt.NDArray[np.bool_]
+    names: dict[str, pa.Array]
+    started_us: Integers
+    step_ms: Floats
+    frame_ms: Floats
+    times_before: Mapping[tuple[int, int], int]
+
+    @classmethod
+    def of(cls, recordings: pa.Table, times_before: Mapping[tuple[int, int], int]) -> FileFrames:
+        """From `RECORDING_ROWS` of all files, in the order of their numbers."""
+        return cls(
+            ~_numpy(pc.is_in(recordings["status"], value_set=pa.array(_NO_RECORDING))),
+            {name: recordings[name].combine_chunks() for name in _NAMES},
+            _numpy(recordings["started_at"].cast(pa.int64())),
+            _numpy(recordings["step_ms"].cast(pa.float64()).fill_null(np.nan)),
+            _numpy(recordings["frame_ms"].cast(pa.float64()).fill_null(np.nan)),
+            times_before,
+        )
+
+
+def seconds_rows(rows: pa.Table, frames: FileFrames) -> pa.Table:
+    """Rows of `seconds` from `SECOND_ROWS`: those of one second in several parts of a file become one."""
+    rows = _of_recordings(rows, frames)
+    keys = np.stack([_numpy(rows[FILE]).astype(np.int64), _numpy(rows["second"])])
+    values = np.stack([_numpy(rows[name]) for name in COLUMNS])
+    (file, second), values = add_equal(keys, values)
+    by_name = dict(zip(COLUMNS, values, strict=True))
+    columns: dict[str, Any] = {name: by_name[name] for name in SUMS}
+    columns |= {name: pa.array(by_name[name], mask=by_name[name] == NOTHING) for name in LARGEST}
+    columns["second"] = second
+    columns["dropped_est"] = _dropped(by_name, frames.step_ms[file])
+    columns["av_skew_ms"] = _skew(file, by_name, frames.frame_ms[file])
+    return _table(SECONDS, columns, file, frames, second * 1_000_000)
+
+
+def _dropped(sums: Mapping[str, Integers], step_ms: Floats) -> Integers:
+    """How many more pictures the steps have room for; a quarter of one is no picture."""
+    room = np.floor(sums["video_step_ms"] / step_ms - sums["video_steps"] + 0.25)
+    dropped: Integers = np.maximum(np.nan_to_num(room, nan=0.0), 0).astype(np.int64)
+    return dropped
+
+
+def _skew(file: Integers, sums: Mapping[str, Integers], frame_ms: Floats) -> pa.Array:
+    """What audio has run away by, since the start of each file."""
+    starts = np.flatnonzero(np.diff(file, prepend=-1))
+    lengths = np.diff(np.append(starts, len(file)))
+
+    def so_far(amounts: Integers) -> Integers:
+        total = np.cumsum(amounts)
+        return total - np.repeat(total[starts] - amounts[starts], lengths)
+
+    skew = so_far(sums["audio_step_ms"]) - so_far(sums["audio_slots"]) * frame_ms
+    return pa.array(np.round(skew, 3), from_pandas=True)
+
+
+def keyframes_rows(rows: pa.Table, frames: FileFrames) -> pa.Table:
+    """Rows of `keyframes` from `KEYFRAME_ROWS`."""
+    rows = _of_recordings(rows, frames)
+    columns = {name: rows[name] for name in KEYFRAME_COLUMNS}
+    return _table(KEYFRAMES, columns, _numpy(rows[FILE]), frames, _numpy(rows["time_ms"]) * 1000)
+
+
+def incidents_rows(rows: pa.Table, frames: FileFrames) -> pa.Table:
+    """Rows of `incidents` from `INCIDENT_ROWS`."""
+    rows = _of_recordings(rows, frames)
+    rows = rows.filter(pa.array(_is_unusual(rows, frames)))
+    file, time_ms = _numpy(rows[FILE]), _numpy(rows["time_ms"].fill_null(0)).copy()
+    parts = _numpy(rows["part"])
+    for number in np.flatnonzero(_numpy(rows["time_ms"].is_null())).tolist():
+        time_ms[number] = frames.times_before.get((int(file[number]), int(parts[number])), 0)
+    columns = {name: rows[name] for name in ("kind", "byte_offset", "length_ms", "bytes", "detail")}
+    return _table(INCIDENTS, {**columns, "time_ms": time_ms}, file, frames, time_ms * 1000)
+
+
+def _is_unusual(rows: pa.Table, frames: FileFrames) -> npt.NDArray[np.bool_]:
+    """Whether a standstill is more than what is between any two frames of this file."""
+    file = _numpy(rows[FILE])
+    step, frame = frames.step_ms[file], frames.frame_ms[file]
+    usual = np.full(len(file), np.nan)
+    for kind, steps in ((FREEZE, step), (SILENCE, frame), (GAP, np.fmin(step, frame))):
+        usual = np.where(_numpy(pc.equal(rows["kind"], kind)), steps, usual)
+    lengths = _numpy(rows["length_ms"].fill_null(0))
+    unusual: npt.NDArray[np.bool_] = np.isnan(usual) | (lengths >= USUAL_STEPS * usual)
+    return unusual
+
+
+#: How the rows of each table are made.
+FINISHERS: dict[str, Callable[[pa.Table, FileFrames], pa.Table]] = {
+    "seconds": seconds_rows,
+    "keyframes": keyframes_rows,
+    "incidents": incidents_rows,
+}
+
+
+def _of_recordings(rows: pa.Table, frames: FileFrames) -> pa.Table:
+    kept = frames.is_recording[_numpy(rows[FILE])]
+    return rows if kept.all() else rows.filter(pa.array(kept))
+
+
+def _table(
+    table: Table, columns: dict[str, Any], file: Integers, frames: FileFrames, time_us: Integers
+) -> pa.Table:
+    """Add what is known of the file, and when it was, from the time in the file."""
+    wall = frames.started_us[file] + time_us
+    which = pa.array(file, pa.int32())
+    columns = {name: values.take(which) for name, values in frames.names.items()} | columns
+    columns["wall"] = pa.array(wall).view(pa.timestamp("us", tz="UTC"))
+    columns[DAY] = pa.array((wall // _DAY_US).astype(np.int32)).view(pa.date32())
+    schema = table.arrow_schema()
+    return pa.table([_cast(columns[field.name], field.type) for field in schema], schema=schema)
+
+
+def _cast(column: Any, wanted: pa.DataType) -> Any:
+    array = column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column)
+    if wanted == pa.int32():
+        # No real recording comes near to that. A made-up one is not to end the job.
+        array = pc.min_element_wise(array, pa.scalar(_LARGEST, array.type), skip_nulls=False)
+    return array.cast(wanted)
+
+
+def _numpy(column: Any) -> npt.NDArray[Any]:
+    array: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return array
