@@ -8,6 +8,7 @@ import re
 import resource
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,40 @@ def test_a_signal_stops_it_cleanly_with_a_client_connected(
     assert "publish of live/cam by c000001 stopped" in server.text()
     assert server.text().endswith("Server Shut Down.\n")
     assert "Traceback" not in server.text()
+
+
+#: twistd, asked to end at the worst moment: everything is started, and the reactor does not run yet.
+_ENDED_WHILE_STARTING = """
+import os, signal, sys
+from rtmprelay.service import RelayService
+from twisted.scripts.twistd import run
+
+start = RelayService.startService
+RelayService.startService = lambda self: (start(self), os.kill(os.getpid(), signal.SIGTERM))
+sys.argv[0] = "twistd"
+run()
+"""
+
+
+def test_a_signal_to_end_that_comes_while_it_starts_stops_it_cleanly(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-c",
+        _ENDED_WHILE_STARTING,
+        "-n",
+        "--pidfile=",
+        "rtmprelay",
+        "--listen",
+        LOOPBACK,
+    ]
+    done = run([*command, "--event-log", "events"], tmp_path)
+    assert done.returncode == -signal.SIGTERM
+    assert done.stdout.endswith("Server Shut Down.\n")
+    (events,) = (tmp_path / "events").iterdir()
+    assert [json.loads(line)["event"] for line in events.read_text().splitlines()] == [
+        "server_started",
+        "server_stopped",
+    ]
 
 
 def test_the_log_level_filters(tmp_path: Path, clients: Callable[[int], BlockingClient]) -> None:
