@@ -327,10 +327,10 @@ def test_as_many_values_as_allowed() -> None:
 
 def test_large_message_decodes_quickly() -> None:
     data = encode(EcmaArray({"times": [float(number) for number in range(50_000)]}))
-    started = time.perf_counter()
+    started = time.thread_time()
     decode_all(data)
     # A hundredth of that is usual; a decoder that is not linear would take minutes.
-    assert time.perf_counter() - started < 5
+    assert time.thread_time() - started < 5
 
 
 # -- what cannot be encoded

