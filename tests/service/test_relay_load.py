@@ -1,6 +1,8 @@
 """Many destinations at once: nothing is lost, memory stays small, and a hop adds little.
 
-Runs for 8 s; set RTMPRELAY_LOAD_SECONDS for longer. The figures are printed (`pytest -s` shows them).
+Runs for 8 s; set RTMPRELAY_LOAD_SECONDS for longer. The figures are printed (`pytest -s` is not needed). The age of frames
+is on the clock of the wall: a machine that is busy with something else makes most of them older, but not the fastest. The
+time for which frames wait because the relay itself is at work is on the clock of that work.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
@@ -24,11 +27,17 @@ from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.streams.frames import FrameBatch, FrameRole, LiveFrame
 from rtmprelay.streams.live_stream import LiveStream
 from tests.helpers import real_reactor_test, the_reactor, until
+from tests.service import measured_relay
+from tests.service.measured_relay import read_turns, waiting_p99
 from tests.service.relay_world import HEADER, Sink, World, closed_port
 
 SECONDS = float(os.environ.get("RTMPRELAY_LOAD_SECONDS", "8"))
 FRAME_RATE = 30
 FRAME_SIZE = 10_000
+
+#: What one hop may add, in milliseconds.
+MOST_WAITING = 20.0
+MOST_FOR_THE_FASTEST = 100.0
 
 
 @implementer(IFrameSubscriber)
@@ -98,24 +107,28 @@ def accepts(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-async def run_relay(world: World, count: int) -> tuple[float, list[Stopwatch], int]:
-    """Relay a stream to so many destinations; the growth in MB, the stopwatches, and the frames sent."""
+@attrs.frozen
+class Run:
+    """What was seen of a relay: how many MB it grew by, when each frame arrived, and how long frames waited for it."""
+
+    growth: float
+    watches: list[Stopwatch]
+    frames: int
+    waited_p99: float
+
+
+async def run_relay(world: World, count: int, turns_file: Path) -> Run:
+    """Relay a stream to so many destinations."""
     sink = world.start_sink(Sink("tcp:0:interface=127.0.0.1:backlog=200"))
     watches = Stopwatches()
     sink.service.registry.add_observer(watches)
     port = closed_port()
-    command = [
-        sys.executable,
-        "-m",
-        "twisted",
-        "--log-level=warn",
-        "rtmprelay",
-        "--listen",
-        f"127.0.0.1:{port}",
-    ]
+    command = [sys.executable, "-m", measured_relay.__name__, str(turns_file)]
+    command += ["--log-level=warn", "rtmprelay", "--listen", f"127.0.0.1:{port}"]
     for number in range(count):
         command += ["--relay-to", f"rtmp://127.0.0.1:{sink.port}/live/d{number}"]
-    relay = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    folder = Path(__file__).parents[2]
+    relay = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
     try:
         await until(lambda: accepts(port), "the relay to listen", within=20)
         before = resident_mb(relay.pid)
@@ -124,33 +137,41 @@ async def run_relay(world: World, count: int) -> tuple[float, list[Stopwatch], i
         await until(lambda: len(watches.all) == count, "all destinations", within=20)
         frames = int(SECONDS * FRAME_RATE)
         clock = IReactorTime(the_reactor())
-        began = clock.seconds()
+        began, began_ns = clock.seconds(), time.monotonic_ns()
         for number in range(frames):
             publisher.send(picture(number))
             await deferLater(clock, max(0.0, began + (number + 1) / FRAME_RATE - clock.seconds()))
         await until(
             lambda: all(len(watch.ages_ms) == frames for watch in watches.all), "every frame", within=20
         )
+        seconds = clock.seconds() - began
         growth = resident_mb(relay.pid) - before
         publisher.end()
-        return growth, watches.all, frames
     finally:
         relay.terminate()
         relay.wait(20)
+    turns = [took for ended, took in read_turns(turns_file) if ended >= began_ns]
+    assert turns, "nothing was measured"
+    return Run(growth, watches.all, frames, waiting_p99(turns, seconds))
 
 
 @pytest.mark.parametrize("count", [10, 50])
 @real_reactor_test
-async def test_many_destinations(world: World, count: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """No loss, at most 100 MB for 10 and in proportion for 50; the added latency is printed."""
-    growth, watches, frames = await run_relay(world, count)
-    ages = sorted(age for watch in watches for age in watch.ages_ms)
+async def test_many_destinations(
+    world: World, count: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No loss, at most 100 MB for 10 and in proportion for 50; nothing is held up for long."""
+    run = await run_relay(world, count, tmp_path / "turns")
+    ages = sorted(age for watch in run.watches for age in watch.ages_ms)
     p50, p99 = ages[len(ages) // 2], ages[len(ages) * 99 // 100]
+    fastest = max(min(watch.ages_ms) for watch in run.watches)
     with capsys.disabled():
         sys.stdout.write(
-            f"\n{count} destinations, {SECONDS:g} s: +{growth:.1f} MB, p50 {p50:.1f} ms, p99 {p99:.1f} ms\n"
+            f"\n{count} destinations, {SECONDS:g} s: +{run.growth:.1f} MB, p50 {p50:.1f} ms, p99 {p99:.1f} ms;"
+            f" waiting for the reactor, p99 in ms of its own work: {run.waited_p99:.2f};"
+            f" the fastest frame of the slowest destination: {fastest:.1f} ms\n"
         )
-    assert len(ages) == count * frames
-    assert growth <= 10 * count
-    # The figure to reach is 20 ms; on a machine that others use at the same time this is what can be asserted.
-    assert p99 < 500
+    assert len(ages) == count * run.frames
+    assert run.growth <= 10 * count
+    assert run.waited_p99 <= MOST_WAITING
+    assert fastest <= MOST_FOR_THE_FASTEST
