@@ -13,7 +13,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
-from spark_analytics.catalogue import Change
+from spark_analytics.catalogue import Change, Snapshot
 from spark_analytics.indexing.plan import UNREADABLE, Plan, Row, make_tasks
 from spark_analytics.indexing.recording_row import Reading
 from spark_analytics.indexing.rewriting import new_recordings, runs_to_rewrite
@@ -48,14 +48,21 @@ def index_recordings(
     rows = RECORDINGS.arrow_schema().empty_table()
     rewritten: set[str] = set()
     if plan.read:
-        changed = {str(known[file.path]["run"]) for file in plan.read if _has_details(known.get(file.path))}
         # Tables with many rows for each file stay where they are until their files change.
-        rewritten = runs_to_rewrite(change.base, DETAIL_ROWS, changed)
+        rewritten = runs_to_rewrite(change.base, DETAIL_ROWS, _changed_runs(change.base, plan, known))
         rows = _read_and_write(open_spark(), change, plan, rewritten, now)
     recordings = new_recordings(change.base, plan, rows, rewritten, change.run, now)
     change.write_arrow("recordings", recordings)
     change.write_arrow("sessions", sessions_table(recordings))
     return rows
+
+
+def _changed_runs(base: Snapshot, plan: Plan, known: Mapping[str, Row]) -> set[str]:
+    """The runs that may hold rows of files that are read again."""
+    if not base.has(RECORDINGS.name):
+        # If that table alone was of another version, nobody knows which: all of them.
+        return {run for table in DETAIL_ROWS for run in base.runs(table)}
+    return {str(known[file.path]["run"]) for file in plan.read if _has_details(known.get(file.path))}
 
 
 def _has_details(row: Row | None) -> bool:

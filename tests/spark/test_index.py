@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
+import attrs
 import pytest
 
 from rtmprelay.flv.container import read_tags
@@ -24,7 +25,7 @@ pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[sp
 import pyarrow.compute as pc
 
 from spark_analytics.catalogue import Catalogue, Snapshot
-from spark_analytics.indexing import job, plan, rewriting, scan_task
+from spark_analytics.indexing import job, known, plan, rewriting, scan_task
 from spark_analytics.indexing.files import FoundFile, find_recordings
 from spark_analytics.indexing.recording_row import Reading
 from spark_analytics.indexing.scan import scan
@@ -478,45 +479,32 @@ def test_marking_what_is_gone_takes_no_spark(
     assert by_stream(index(folder, out))["live/a"]["vanished_at"] is not None
 
 
+@pytest.mark.parametrize("changed", ["recordings", "seconds", "keyframes", "incidents", "sessions"])
 def test_a_catalogue_of_another_schema_is_made_anew(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
-    import attrs
-
     old, new, out = tmp_path / "old", tmp_path / "new", tmp_path / "catalogue"
     for folder, name in ((old, "a"), (old, "gone"), (new, "b")):
         folder.mkdir(exist_ok=True)
         path = folder / f"live_{name}_20260101_120000.flv"
-        path.write_bytes(frames_file(stream(1)))
+        path.write_bytes(frames_file(stream(1)) + b"torn")
         age(path)
     index(old, out)
     (old / "live_gone_20260101_120000.flv").unlink()
     index(old, out)
-    table = TABLES["seconds"]
-    monkeypatch.setitem(TABLES, "seconds", attrs.evolve(table, version=table.version + 1))
-    monkeypatch.setattr(
-        "spark_analytics.indexing.known.RECORDING_TABLES",
-        (
-            TABLES["recordings"],
-            TABLES["seconds"],
-            TABLES["keyframes"],
-            TABLES["incidents"],
-            TABLES["sessions"],
-        ),
-    )
-    found = by_stream(index(new, out))
-    assert sorted(found) == ["live/a", "live/b", "live/gone"]
-    # Of what is gone nothing can be read: it stays in the tables that have not changed.
-    assert found["live/gone"]["vanished_at"] is not None
+    table = TABLES[changed]
+    monkeypatch.setitem(TABLES, changed, attrs.evolve(table, version=table.version + 1))
+    tables = [TABLES[table.name] for table in known.RECORDING_TABLES]
+    monkeypatch.setattr(known, "RECORDING_TABLES", tables)
+    snapshot = index(new, out)
     streams = {
-        name: sorted(row["stream"] for row in rows_of(Catalogue(out).open(), name))
-        for name in ("seconds", "keyframes", "sessions")
+        name: sorted(row["stream"] for row in rows_of(snapshot, name)) for name in snapshot.manifest.tables
     }
-    assert streams == {
-        "seconds": ["a", "b"],
-        "keyframes": ["a", "b", "gone"],
-        "sessions": ["a", "b", "gone"],
-    }
+    # Of what is gone nothing can be read: it stays in the tables that have not changed. Broadcasts are made of recordings.
+    forgetful = {"recordings": {"recordings", "sessions"}, "sessions": set[str]()}.get(changed, {changed})
+    assert streams == {name: ["a", "b"] if name in forgetful else ["a", "b", "gone"] for name in streams}
+    if changed != "recordings":
+        assert by_stream(snapshot)["live/gone"]["vanished_at"] is not None
     assert index(new, out).manifest == Catalogue(out).open().manifest
 
 
