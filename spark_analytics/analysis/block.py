@@ -59,21 +59,21 @@ class BlockReader:
         self._beginning = beginning
         self._findings = findings
 
-    def read(self, tags: TagArrays) -> Part:
-        """What these tags are; rows go to the findings."""
+    def read(self, tags: TagArrays) -> tuple[Part, Frames]:
+        """What these tags are, and the coded frames among them; rows go to the findings."""
         codes = self._classifier.classify(self._source, tags)
         table = self._classifier.table
         part = Part(Counts(len(tags), int(np.count_nonzero(codes == table.script))))
         side = self._side_tracks(codes)
-        self._note_frames(part, tags, codes, side)
+        frames = self._note_frames(part, tags, codes, side)
         self._note_codecs(part, tags, codes, side)
-        return part
+        return part, frames
 
-    def _note_frames(self, part: Part, tags: TagArrays, codes: Codes, side: Flags) -> None:
+    def _note_frames(self, part: Part, tags: TagArrays, codes: Codes, side: Flags) -> Frames:
         table = self._classifier.table
         coded = np.flatnonzero(table.coded(codes))
         if not len(coded):
-            return
+            return Frames()
         times = self._beginning.times(tags.timestamps[coded])
         frames = Frames(times, tags.offsets[coded])
         still, gaps = gaps_between(frames)
@@ -91,6 +91,7 @@ class BlockReader:
         video = coded[is_video]
         keys = table.keyframe(codes[video])
         self._note_pictures(part, _chosen(frames, is_video), tags.sizes[video], keys, tags.timestamps[video])
+        return frames
 
     def _side_tracks(self, codes: Codes) -> Flags:
         """Which tags belong to other tracks than the one by which the recording is judged."""
@@ -150,7 +151,7 @@ class BlockReader:
             part.counts.keyframes = len(which)
             part.first_keyframe_ms, part.last_keyframe_ms = int(rows[0, 0]), int(rows[-1, 0])
             part.open_keyframe = rows[-1].copy()
-            self._findings.keyframes.append(rows[:-1])
+            self._findings.add_keyframes(rows[:-1])
 
     def _note_codecs(self, part: Part, tags: TagArrays, codes: Codes, side: Flags) -> None:
         table = self._classifier.table

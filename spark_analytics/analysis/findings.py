@@ -50,13 +50,20 @@ class Findings:
 
     def __init__(self) -> None:
         self.seconds = SecondsBuilder()
-        self.keyframes: list[KeyframeRows] = []
         self.incidents: list[Incident] = []
+        self._keyframes: list[KeyframeRows] = []
+        self._keyframe_count = 0
 
     @property
     def waiting(self) -> int:
         """About how many rows there are."""
-        return self.seconds.waiting + sum(map(len, self.keyframes)) + len(self.incidents)
+        return self.seconds.waiting + self._keyframe_count + len(self.incidents)
+
+    def add_keyframes(self, rows: KeyframeRows) -> None:
+        """Keyframes whose group of pictures is known."""
+        if len(rows):
+            self._keyframes.append(rows)
+            self._keyframe_count += len(rows)
 
     def add_stills(self, kind: str, still: Still, detail: str = "") -> None:
         """Times in which nothing came, or jumps back."""
@@ -76,7 +83,7 @@ class Findings:
 
     def take_keyframes(self) -> KeyframeRows:
         """All keyframes so far; they are forgotten then."""
-        rows, self.keyframes = self.keyframes, []
+        rows, self._keyframes, self._keyframe_count = self._keyframes, [], 0
         return np.concatenate(rows) if rows else np.empty((0, len(KEYFRAME_COLUMNS)), np.int64)
 
     def take_incidents(self) -> list[Incident]:

@@ -203,7 +203,7 @@ def _join_keyframes(left: Part, right: Part, joined: Part, findings: Findings) -
     if right.open_keyframe is None:
         joined.open_keyframe = open_keyframe
     else:
-        findings.keyframes.append(open_keyframe.reshape(1, -1))
+        findings.add_keyframes(open_keyframe.reshape(1, -1))
         joined.open_keyframe = right.open_keyframe
 
 
@@ -230,7 +230,7 @@ def usual_picture_step(part: Part) -> float | None:
 def finish(part: Part, findings: Findings) -> None:
     """The part is the whole file: nothing comes before it and nothing after."""
     if part.open_keyframe is not None:
-        findings.keyframes.append(part.open_keyframe.reshape(1, -1))
+        findings.add_keyframes(part.open_keyframe.reshape(1, -1))
     for kind, stretch in ((FREEZE, part.video), (SILENCE, part.audio)):
         if len(stretch.first):
             findings.add_stills(kind, standstills(part.all.first.then(stretch.first)), "begins late")

@@ -4,14 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import attrs
+import numpy as np
+
 from spark_analytics.analysis.beginning import Beginning
 from spark_analytics.analysis.block import BlockReader
 from spark_analytics.analysis.findings import Findings, Incident
 from spark_analytics.analysis.part import Part, join
+from spark_analytics.analysis.steps import Frames
 from spark_analytics.scanning.classify import Classifier
 from spark_analytics.scanning.range_scanner import DamagedPart, RangeScanner
 from spark_analytics.scanning.sources import ByteSource
 from spark_analytics.scanning.tag_arrays import TagArrays
+
+#: So many tags, or damages, are looked at together: a file may have a damage every few bytes.
+_MOST_TOGETHER = 4096
+
+
+@attrs.define(eq=False)
+class _Lot:
+    """Tags and damages that follow each other."""
+
+    tags: list[TagArrays] = attrs.field(factory=list)
+    damages: list[DamagedPart] = attrs.field(factory=list)
+    tag_count: int = 0
+
+    def add(self, found: TagArrays | DamagedPart) -> None:
+        """The next ones."""
+        if isinstance(found, DamagedPart):
+            self.damages.append(found)
+        tags = found.tag if isinstance(found, DamagedPart) else found
+        if tags is not None:
+            self.tags.append(tags)
+            self.tag_count += len(tags)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is enough."""
+        # Without damage, blocks are as large as they should be.
+        return not self.damages or max(self.tag_count, len(self.damages)) >= _MOST_TOGETHER
 
 
 class PartReader:
@@ -34,29 +65,41 @@ class PartReader:
         self._blocks = BlockReader(source, classifier, beginning, self.findings)
 
     def __iter__(self) -> Iterator[None]:
-        for found in self._scanner:
-            if isinstance(found, DamagedPart):
-                self._take_damage(found)
-            else:
-                self._take(found)
+        for lot in self._lots():
+            self._take(lot)
             self.findings.seconds.fold()
-            self.end = self._scanner.position
             yield
         self.end = self._scanner.position
 
-    def _take(self, tags: TagArrays) -> None:
-        self.part = join(self.part, self._blocks.read(tags), self._beginning, self.findings)
+    def _lots(self) -> Iterator[_Lot]:
+        lot = _Lot()
+        for found in self._scanner:
+            lot.add(found)
+            if lot.is_large:
+                yield lot
+                lot = _Lot()
+        if lot.tags or lot.damages:
+            yield lot
 
-    def _take_damage(self, damage: DamagedPart) -> None:
-        kind = damage.kind.name.lower()
+    def _take(self, lot: _Lot) -> None:
         last = self.part.all.last
-        time_ms = int(last.times[0]) if len(last) else None
-        size = damage.end - damage.begin
-        detail = f"{damage.lost_bytes} of {size} bytes lost"
-        self.findings.incidents.append(Incident(kind, time_ms, damage.begin, bytes=size, detail=detail))
-        # Not joined like a part of its own: a hostile file may have a damage every few bytes.
-        self.part.counts.lost_bytes += damage.lost_bytes
-        self.part.counts.damages += 1
-        self.part.damage_kinds |= {kind}
-        if damage.tag is not None:
-            self._take(damage.tag)
+        frames = Frames()
+        if lot.tags:
+            part, frames = self._blocks.read(TagArrays.joined(lot.tags))
+            self.part = join(self.part, part, self._beginning, self.findings)
+        if lot.damages:
+            self._take_damages(lot.damages, last.then(frames))
+
+    def _take_damages(self, damages: list[DamagedPart], frames: Frames) -> None:
+        """Note damages; each is when the last one of these frames was that is before it."""
+        counts = self.part.counts
+        before = np.searchsorted(frames.offsets, [damage.begin for damage in damages]) - 1
+        for damage, number in zip(damages, before.tolist(), strict=True):
+            kind = damage.kind.name.lower()
+            time_ms = int(frames.times[number]) if number >= 0 else None
+            size = damage.end - damage.begin
+            detail = f"{damage.lost_bytes} of {size} bytes lost"
+            self.findings.incidents.append(Incident(kind, time_ms, damage.begin, bytes=size, detail=detail))
+            counts.lost_bytes += damage.lost_bytes
+        counts.damages += len(damages)
+        self.part.damage_kinds |= {damage.kind.name.lower() for damage in damages}

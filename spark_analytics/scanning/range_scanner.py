@@ -23,6 +23,9 @@ from spark_analytics.scanning.tag_arrays import (
 #: Tags that are looked at together: enough for numpy, few enough for the caches.
 BLOCK_TAGS = 8_192
 
+#: Tags that are looked at behind a damage, and twice as many each time that all is well: where one is, others may follow.
+_AFTER_DAMAGE = 16
+
 #: Of a tag that says to be larger than this, the end is looked at first.
 _LARGE_TAG = 1 << 20
 
@@ -69,6 +72,7 @@ class RangeScanner:
         self._source = source
         self._stop = min(stop, source.size)
         self._block_tags = block_tags
+        self._next_tags = block_tags
         # How many bytes the next tag has, as far as that is known.
         self._needed = FRAME_SIZE
         self.position = begin
@@ -100,11 +104,13 @@ class RangeScanner:
             if broken:
                 damage = self._damage_at(self.position)
                 self.position, self._needed = damage.end, FRAME_SIZE
+                self._next_tags = min(_AFTER_DAMAGE, self._block_tags)
                 yield damage
 
     def _whole_tags(self, window: Window) -> tuple[TagArrays, bool]:
         """The tags from here on, as far as the window goes; and whether there surely is none behind them."""
-        places, end = follow_sizes(window, self.position, self._stop, self._block_tags)
+        places, end = follow_sizes(window, self.position, self._stop, self._next_tags)
+        self._next_tags = min(2 * self._next_tags, self._block_tags)
         is_last = window.end == self._source.size
         self._needed = FRAME_SIZE
         if len(places) and end > window.end:

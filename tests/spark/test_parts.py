@@ -18,16 +18,19 @@ from tests.spark.media import DAMAGES, frames_file, hostile_endless_chain, hosti
 
 np = pytest.importorskip("numpy", reason="Spark is not installed: pip install '.[spark]'")
 
-from spark_analytics.analysis.beginning import read_beginning  # noqa: E402
+from spark_analytics.analysis import part_reader  # noqa: E402
+from spark_analytics.analysis.beginning import Beginning, read_beginning  # noqa: E402
 from spark_analytics.analysis.codec_track import Track  # noqa: E402
 from spark_analytics.analysis.findings import Findings  # noqa: E402
 from spark_analytics.analysis.part import Part, finish, join  # noqa: E402
 from spark_analytics.analysis.part_reader import PartReader  # noqa: E402
 from spark_analytics.analysis.seconds import COLUMNS  # noqa: E402
 from spark_analytics.analysis.steps import usual_step  # noqa: E402
+from spark_analytics.scanning import range_scanner  # noqa: E402
 from spark_analytics.scanning.classify import Classifier  # noqa: E402
 from spark_analytics.scanning.range_scanner import start_of_part  # noqa: E402
-from spark_analytics.scanning.sources import ByteSource  # noqa: E402
+from spark_analytics.scanning.sources import ByteSource, Window  # noqa: E402
+from spark_analytics.scanning.tag_arrays import Integers, TagArrays, gather  # noqa: E402
 from tests.spark.test_scanning import EXAMPLES, source_of  # noqa: E402
 
 
@@ -250,3 +253,44 @@ def test_any_frames(frames: list[MediaFrame], data: st.DataObject) -> None:
         at = data.draw(st.integers(0, len(file)))
         file[at : at + data.draw(st.integers(0, 20))] = data.draw(st.binary(max_size=20))
     check(bytes(file), data.draw(st.integers(2, 12)), data.draw(st.integers(0, 99)))
+
+
+def test_damage_every_few_bytes_takes_no_longer_than_the_file_is_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Behind each damage a few tags are looked at, not thousands; and what is found is taken in lots."""
+    pictures = [MediaFrame(MediaKind.VIDEO, 40 * number, b"\x17\x01\0\0\0picture") for number in range(6000)]
+    size = len(frames_file(pictures[:1])) - 13
+    data = bytearray(frames_file(pictures))
+    for number in range(0, len(pictures), 2):
+        end = 13 + (number + 1) * size
+        data[end - 4 : end] = b"\0\0\0\7"
+    looked_at, lots = 0, 0
+
+    def counting_gather(window: Window, offsets: Integers, end: int) -> tuple[TagArrays, Integers]:
+        nonlocal looked_at
+        looked_at += len(offsets)
+        return gather(window, offsets, end)
+
+    def counting_join(left: Part, right: Part, beginning: Beginning, findings: Findings) -> Part:
+        nonlocal lots
+        lots += 1
+        return join(left, right, beginning, findings)
+
+    monkeypatch.setattr(range_scanner, "gather", counting_gather)
+    monkeypatch.setattr(part_reader, "join", counting_join)
+    known = read(source_of(bytes(data)), [])
+    assert known.facts["counts"]["tags"] == len(pictures)
+    assert known.incidents == Counter(
+        (
+            "wrong_trailer",
+            40 * (number - 1) if number else None,
+            13 + number * size,
+            None,
+            size,
+            f"0 of {size} bytes lost",
+        )
+        for number in range(0, len(pictures), 2)
+    )
+    assert looked_at <= 20 * len(pictures)
+    assert lots <= 4
