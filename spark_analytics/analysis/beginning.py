@@ -65,17 +65,30 @@ class _Clipped:
 
 def read_beginning(source: ByteSource, classifier: Classifier) -> Beginning:
     """Look at the first tags of a file."""
-    clipped = _Clipped(source, min(source.size, _MOST_BYTES))
-    reader = _BeginningReader(clipped, classifier)
+    reader = _look(_Clipped(source, min(source.size, _MOST_BYTES)), classifier)
+    if reader.first_ms is None:
+        # All times count from the first frame, however late it comes. Hardly ever is there so much before it.
+        reader = _look(source, classifier, has_patience=True)
+    return Beginning(reader.first_ms or 0, reader.sound, reader.only_side_tracks)
+
+
+def _look(source: ByteSource, classifier: Classifier, has_patience: bool = False) -> _BeginningReader:
+    """Look at the first tags.
+
+    Args:
+        has_patience: Whether tags before the first frame do not count.
+    """
+    reader = _BeginningReader(source, classifier)
     left = _MOST_TAGS
-    for found in RangeScanner(clipped, first_tag(clipped), clipped.size, _FIRST_TAGS):
+    for found in RangeScanner(source, first_tag(source), source.size, _FIRST_TAGS):
         tags = found.tag if isinstance(found, DamagedPart) else found
         if tags is not None:
             reader.take(tags.first(left))
-            left -= min(left, len(tags))
+            if reader.first_ms is not None or not has_patience:
+                left -= min(left, len(tags))
         if not left or reader.is_done:
             break
-    return Beginning(reader.first_ms or 0, reader.sound, reader.only_side_tracks)
+    return reader
 
 
 class _BeginningReader:

@@ -15,7 +15,14 @@ from spark_analytics.analysis.audio_frames import Sound, sound_of
 from spark_analytics.analysis.beginning import Beginning
 from spark_analytics.analysis.codec_track import Seen, Track
 from spark_analytics.analysis.findings import GAP, Findings
-from spark_analytics.analysis.part import Counts, Part, Stretch, note_audio_steps, note_video_steps
+from spark_analytics.analysis.part import (
+    Counts,
+    Part,
+    Stretch,
+    note_audio_steps,
+    note_keyframe_steps,
+    note_video_steps,
+)
 from spark_analytics.analysis.steps import Frames, gaps_between
 from spark_analytics.scanning.classify import Classifier, Codes, Flags
 from spark_analytics.scanning.sources import ByteSource
@@ -149,7 +156,8 @@ class BlockReader:
                 axis=1,
             )
             part.counts.keyframes = len(which)
-            part.first_keyframe_ms, part.last_keyframe_ms = int(rows[0, 0]), int(rows[-1, 0])
+            part.first_keyframe_ms = int(rows[0, 0])
+            note_keyframe_steps(rows[:, 0], part.counts)
             part.open_keyframe = rows[-1].copy()
             self._findings.add_keyframes(rows[:-1])
 

@@ -32,14 +32,20 @@ class CodecChange:
 
 @attrs.frozen
 class Track:
-    """The codecs, or the configurations, of a part of a file: what it begins and ends with."""
+    """The codecs, or the configurations, of a part of a file: what it begins and ends with.
+
+    Attributes:
+        has_changed: Whether there is another one anywhere.
+    """
 
     first: Seen | None = None
     last: Seen | None = None
+    has_changed: bool = False
 
     def then(self, following: Track) -> tuple[Track, list[CodecChange]]:
         """What both parts are together, and what changes where they meet."""
-        joined = Track(self.first or following.first, following.last or self.last)
+        has_changed = self.has_changed or following.has_changed or _differ(self.last, following.first)
+        joined = Track(self.first or following.first, following.last or self.last, has_changed)
         return joined, _change(self.last, following.first)
 
     def see(self, seen: Seen) -> tuple[Track, list[CodecChange]]:
@@ -47,9 +53,15 @@ class Track:
         return self.then(Track(seen, seen))
 
 
+def _differ(before: Seen | None, after: Seen | None) -> bool:
+    if before is None or after is None:
+        return False
+    return (before.codec, before.digest) != (after.codec, after.digest)
+
+
 def _change(before: Seen | None, after: Seen | None) -> list[CodecChange]:
     """What it means that one follows the other. A configuration of another codec is told by the codecs themselves."""
-    if before is None or after is None or (before.codec, before.digest) == (after.codec, after.digest):
+    if before is None or after is None or not _differ(before, after):
         return []
     if before.digest and before.codec != after.codec:
         return []

@@ -71,6 +71,9 @@ class Counts:
     #: Of the steps between audio frames: milliseconds, and frames that they have room for.
     audio_step_ms: int = 0
     audio_slots: int = 0
+    #: From one keyframe to the next that is later.
+    keyframe_steps: int = 0
+    keyframe_step_ms: int = 0
 
     def plus(self, other: Counts) -> Counts:
         """Both."""
@@ -98,7 +101,6 @@ class Part:
     gap_ms: int = 0
     newest_ms: int = _BEFORE
     first_keyframe_ms: int | None = None
-    last_keyframe_ms: int | None = None
     head_frames: int = 0
     head_bytes: int = 0
     open_keyframe: Integers | None = None
@@ -137,7 +139,6 @@ def join(left: Part, right: Part, beginning: Beginning, findings: Findings) -> P
         shift + right.gap_ms,
         max(left.newest_ms, right.newest_ms),
         left.first_keyframe_ms if left.first_keyframe_ms is not None else right.first_keyframe_ms,
-        right.last_keyframe_ms if right.last_keyframe_ms is not None else left.last_keyframe_ms,
         steps=steps,
         damage_kinds=left.damage_kinds | right.damage_kinds,
         picture=left.picture or right.picture,
@@ -189,6 +190,14 @@ def note_audio_steps(frames: Frames, counts: Counts, beginning: Beginning, findi
     findings.add_stills(JUMP, jumps_back(frames), "audio")
 
 
+def note_keyframe_steps(times: Integers, counts: Counts) -> None:
+    """Take note of the steps between keyframes that follow each other; where timestamps go back, there is none."""
+    steps = times[1:] - times[:-1]
+    forward = steps > 0
+    counts.keyframe_steps += int(np.count_nonzero(forward))
+    counts.keyframe_step_ms += int(steps[forward].sum())
+
+
 def _join_keyframes(left: Part, right: Part, joined: Part, findings: Findings) -> None:
     open_keyframe = left.open_keyframe
     if open_keyframe is None:
@@ -205,6 +214,7 @@ def _join_keyframes(left: Part, right: Part, joined: Part, findings: Findings) -
     else:
         findings.add_keyframes(open_keyframe.reshape(1, -1))
         joined.open_keyframe = right.open_keyframe
+        note_keyframe_steps(np.array([open_keyframe[0], right.first_keyframe_ms]), joined.counts)
 
 
 def _join_codecs(left: Part, right: Part, joined: Part, findings: Findings) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: Which rules these are.
-INDEXER_VERSION = 2
+INDEXER_VERSION = 3
 
 #: Milliseconds without any frame that make a gap; without pictures, a freeze; without sound, a silence.
 STILL_MS = 1000
@@ -27,3 +27,7 @@ SESSION_HOLE = 5.0
 
 #: Seconds since the last change during which a file that was not finished may still be written.
 SETTLED_AFTER = 60.0
+
+#: Seconds by which the clock of a disk may be ahead, such as one that keeps the time of another zone. What is said to
+#: have been written even later than that has a wrong time.
+CLOCKS_DIFFER_BY = 86_400.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from spark_analytics.analysis.rules import INDEXER_VERSION, SETTLED_AFTER
+from spark_analytics.analysis.rules import CLOCKS_DIFFER_BY, INDEXER_VERSION, SETTLED_AFTER
 from spark_analytics.gone import is_gone
 from spark_analytics.indexing.files import FoundFile, Listing
 
@@ -129,8 +129,8 @@ def _must_be_read(file: FoundFile, row: Row, now: float) -> bool:
 
 
 def is_settled(file: FoundFile, now: float) -> bool:
-    """Whether nobody has written to a file for a while."""
-    return now - file.mtime_ns / 1e9 >= SETTLED_AFTER
+    """Whether nobody has written to a file for a while, as far as its time can be believed."""
+    return not -CLOCKS_DIFFER_BY < now - file.mtime_ns / 1e9 < SETTLED_AFTER
 
 
 def make_tasks(files: tuple[FoundFile, ...], parallelism: int) -> list[list[Split]]:

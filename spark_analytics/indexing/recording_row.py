@@ -71,14 +71,14 @@ def recording_row(file: FoundFile, result: FileResult, reading: Reading) -> dict
     status = status_of(file, result, reading.now)
     app, stream, segment, started, source = _origin(file, result, duration_ms)
     app, stream = _as_text(app), _as_text(stream)
+    # Frames are timed in milliseconds, and so are answers: what one of them says is asked for in the next question.
+    started = started.replace(microsecond=started.microsecond // 1000 * 1000)
     step_ms = usual_picture_step(part)
     seconds = duration_ms / 1000
     picture = part.picture or _picture_in(result)
     sound = part.sound or result.beginning.sound
     video, audio = part.video_codecs.first, part.audio_codecs.first
-    interval = None
-    if counts.keyframes > 1 and part.first_keyframe_ms is not None and part.last_keyframe_ms is not None:
-        interval = (part.last_keyframe_ms - part.first_keyframe_ms) / (counts.keyframes - 1)
+    interval = counts.keyframe_step_ms / counts.keyframe_steps if counts.keyframe_steps else None
     return {
         "file_id": file.file_id,
         "path": file.path,
@@ -205,11 +205,8 @@ def _dropped(part: Part, step_ms: float | None) -> int | None:
 def _audio_frame_ms(result: FileResult) -> float | None:
     """How long audio frames are; None if that changes, or is not known."""
     part = result.part
-    for track in (part.audio_codecs, part.audio_configurations):
-        if track.first is None or track.last is None:
-            continue
-        if (track.first.codec, track.first.digest) != (track.last.codec, track.last.digest):
-            return None
+    if part.audio_codecs.has_changed or part.audio_configurations.has_changed:
+        return None
     return result.beginning.sound.frame_ms
 
 
