@@ -26,8 +26,9 @@ from spark_analytics.whole_file import whole_file
 #: Frames are written together up to so many bytes.
 _WRITE_SIZE = 4 * 1024 * 1024
 
-#: Sound and pictures are not exactly in the order of their timestamps: how much later one may come, in milliseconds.
-_OUT_OF_ORDER_MS = 1000
+#: When so many tags in a row are behind the end, nothing more is expected. One alone says little: sound and pictures are
+#: not exactly in the order of their timestamps, and some have a wrong one.
+_MOST_BEHIND = 256
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -168,21 +169,22 @@ class _ClipWriter:
 
     def _take_tags(self, tags: Iterator[_Tag], part: Part, started_ms: int) -> None:
         has_begun = False
+        behind = 0
         for tag in tags:
             time_ms = _time_in(part, tag.frame.timestamp_ms)
-            if part.end_ms is not None and time_ms >= part.end_ms:
-                if time_ms >= part.end_ms + _OUT_OF_ORDER_MS:
-                    return
-            elif tag.header is not None:
+            is_behind = part.end_ms is not None and time_ms >= part.end_ms
+            if not is_behind and tag.header is not None:
                 self._take_header(tag)
-            elif part.begin_ms is None or time_ms >= part.begin_ms:
+            elif not is_behind and (part.begin_ms is None or time_ms >= part.begin_ms):
                 if not has_begun:
                     if tag.frame.kind is MediaKind.DATA:
                         continue
                     self._go_on_at(tag.frame.timestamp_ms, started_ms + time_ms)
                     has_begun = True
-                if not self._take_frame(tag.frame):
-                    return
+                is_behind = not self._take_frame(tag.frame)
+            behind = behind + 1 if is_behind else 0
+            if behind == _MOST_BEHIND:
+                return
 
     def _go_on_at(self, timestamp_ms: int, expected_ms: int) -> None:
         """Decide which timestamp of the next recording is 0."""
@@ -208,7 +210,7 @@ class _ClipWriter:
             return True
         at = milliseconds_between(self._zero, frame.timestamp_ms)
         if at >= self._limit_ms:
-            return frame.kind is MediaKind.DATA or at < self._limit_ms + _OUT_OF_ORDER_MS
+            return False
         if at < 0:
             # The timestamps went back.
             return True

@@ -21,6 +21,8 @@ from spark_analytics.time_window import ALWAYS, TimeWindow, timestamp
 #: A frame that is shown for a while is not over when the next one does not come: how much later is still in a recording.
 _LAST_FRAME = timedelta(seconds=1)
 
+_SECOND = timedelta(seconds=1)
+
 #: A keyframe may have an earlier timestamp than the first frame of its file, which is when the recording started.
 _BEFORE_START = timedelta(milliseconds=BEFORE_START_MS)
 
@@ -93,8 +95,7 @@ def find_moment(snapshot: Snapshot, key: str, at: datetime) -> Moment:
     shown = [row for row in rows if row["started_at"] <= at <= row["ended_at"] + _LAST_FRAME]
     if not shown:
         raise CatalogueError(f"No recording shows {key} at {_text(at)}{_nearest(rows, at)}.")
-    # The best of them; of those, the one that began last.
-    shown.sort(key=lambda one: (*quality(one), one["started_at"], one["path"]), reverse=True)
+    shown.sort(key=lambda one: _advantages(one, at), reverse=True)
     gaps = [_gap_of(snapshot, one, at) for one in shown]
     if None not in gaps:
         raise CatalogueError(f"No recording shows {key} at {_text(at)}; {shown[0]['path']} {gaps[0]}.")
@@ -115,22 +116,34 @@ def find_moment(snapshot: Snapshot, key: str, at: datetime) -> Moment:
 def _gap_of(snapshot: Snapshot, recording: Mapping[str, Any], at: datetime) -> str | None:
     """What is to be said of the hole in a recording in which a moment is; None if it is in none."""
     days = TimeWindow(recording["started_at"], at).days(before=_BEFORE_START, after=_LAST_FRAME)
-    where = (pc.field("file_id") == recording["file_id"]) & is_stream(recording["app"], recording["stream"])
-    where = where & (pc.field("kind") == "gap") & (pc.field("wall") < timestamp(at))
+    where = _is_of(recording) & (pc.field("kind") == "gap") & (pc.field("wall") < timestamp(at))
     for gap in snapshot.arrow("incidents", ["wall", "length_ms"], where, days).to_pylist():
-        end = gap["wall"] + timedelta(milliseconds=gap["length_ms"] or 0)
-        if gap["wall"] + _LAST_FRAME < at < end:
-            return f"has a gap there, from {_text(gap['wall'])} to {_text(end)}"
+        begin, end = gap["wall"], gap["wall"] + timedelta(milliseconds=gap["length_ms"] or 0)
+        if begin + _LAST_FRAME < at < end and not _has_frames(
+            snapshot, recording, begin, min(at, end - _SECOND)
+        ):
+            return f"has a gap there, from {_text(begin)} to {_text(end)}"
     return None
+
+
+def _has_frames(snapshot: Snapshot, recording: Mapping[str, Any], after: datetime, until: datetime) -> bool:
+    """Whether any second that begins in this time has frames: one wrong timestamp makes a gap where there is none."""
+    wall = pc.field("wall")
+    where = _is_of(recording) & (wall > timestamp(after)) & (wall <= timestamp(until))
+    return bool(len(snapshot.arrow("seconds", ["second"], where, TimeWindow(after, until).days())))
+
+
+def _is_of(recording: Mapping[str, Any]) -> pc.Expression:
+    """The condition that a row is of a recording."""
+    return (pc.field("file_id") == recording["file_id"]) & is_stream(recording["app"], recording["stream"])
 
 
 def keyframes_of(snapshot: Snapshot, recording: Mapping[str, Any]) -> pa.Table:
     """Where decoding of a recording can start, in the order of time."""
     window = TimeWindow(recording["started_at"], recording["ended_at"])
     days = window.days(before=_BEFORE_START, after=timedelta(days=1))
-    where = (pc.field("file_id") == recording["file_id"]) & is_stream(recording["app"], recording["stream"])
     columns = ["byte_offset", "timestamp_ms", "time_ms", "wall"]
-    found = snapshot.arrow("keyframes", columns, where, days)
+    found = snapshot.arrow("keyframes", columns, _is_of(recording), days)
     return found.sort_by([("wall", "ascending"), ("byte_offset", "ascending")])
 
 
@@ -141,6 +154,13 @@ def quality(recording: Mapping[str, Any]) -> tuple[bool, bool, int]:
     path = recording["path"]
     is_here = is_uri(path) or os.path.exists(path)
     return recording["vanished_at"] is None, is_here, _WHOLENESS.get(recording["status"], 0)
+
+
+def _advantages(recording: Mapping[str, Any], at: datetime) -> tuple[Any, ...]:
+    """The first difference decides: whether it is there, goes on beyond the moment, is whole; and began last."""
+    is_known, is_here, wholeness = quality(recording)
+    goes_on = at <= recording["ended_at"]
+    return is_known, is_here, goes_on, wholeness, recording["started_at"], recording["path"]
 
 
 def _nearest(rows: Sequence[dict[str, Any]], at: datetime) -> str:

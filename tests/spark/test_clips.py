@@ -52,7 +52,14 @@ class Studio:
         self._recordings = folder / "recordings"
 
     def record(
-        self, server: str, begin: int, end: int, keyframe_every: float = 2, clock: int = 0, kinds: str = "V"
+        self,
+        server: str,
+        begin: int,
+        end: int,
+        keyframe_every: float = 2,
+        clock: int = 0,
+        kinds: str = "V",
+        wrong_at: int | None = None,
     ) -> None:
         """A server records from one second to another.
 
@@ -60,6 +67,7 @@ class Studio:
             keyframe_every: Seconds between keyframes, the first of which is the first picture; 0 for none at all.
             clock: What its timestamps are ahead of those of the other servers, in milliseconds.
             kinds: V for pictures, A for sound, and both if it has them; then the sound comes late.
+            wrong_at: At which second there is one more sound, which says that it is an hour later.
         """
         started = TEN + timedelta(seconds=begin)
         path = self._recordings / server / f"live_x_{started:%Y%m%d_%H%M%S}.flv"
@@ -72,6 +80,9 @@ class Studio:
                 frames.append((time, picture(server, time, is_keyframe, time + clock)))
             if "A" in kinds:
                 frames.append((time + SOUND_IS_LATE_MS, sound(server, time, time + clock)))
+        if wrong_at is not None:
+            time = wrong_at * 1000
+            frames.append((time, sound(server, time, time + clock + 3_600_000)))
         frames.sort(key=itemgetter(0))
         path.write_bytes(frames_file([frame for _, frame in frames]))
         age(path)
@@ -206,3 +217,10 @@ def test_pictures_without_a_keyframe_begin_at_the_moment(studio: Studio) -> None
     """Nothing can be decoded from its beginning; it is what was asked for all the same."""
     studio.record("A", 0, 30, keyframe_every=0)
     assert_seamless(studio.cut(10, 5), 10, 15)
+
+
+def test_one_wrong_timestamp_does_not_end_a_clip(studio: Studio) -> None:
+    """It goes on behind it; and what is behind it is found, although the timestamps seem to have a gap there."""
+    studio.record("A", 0, 30, kinds="VA", wrong_at=12)
+    assert_seamless(studio.cut(4, 16, MediaKind.VIDEO), 4, 20)
+    assert_seamless(studio.cut(14, 4, MediaKind.AUDIO), 14, 18)

@@ -120,3 +120,34 @@ def test_another_recording_without_the_gap_is_taken(tmp_path: Path) -> None:
         "/rec/f.flv",
     ]
     assert find_moment(both, "live/x", at(20)).byte_offset == 7
+
+
+def test_a_frame_with_a_wrong_timestamp_makes_no_gap(tmp_path: Path) -> None:
+    """One frame said that it was an hour later; then there was a real gap, from the 30th to the 40th second."""
+    shown = [*range(-10, 31), *range(40, 60), 3600]
+    seconds = [
+        {"file_id": "f", "app": "live", "stream": "x", "second": second + 10, "wall": at(second)}
+        for second in shown
+    ]
+    gaps = [gap("f", 19.96, 3620), gap("f", 30.5, 40)]
+    snapshot = catalogue_of(
+        tmp_path, -10.0, 3620.0, [-10.0, 18.0, 28.0, 40.0], incidents=gaps, seconds=seconds
+    )
+    for second, found in ((15, 0), (21, 1), (29, 2), (31, 2), (45, 3)):
+        assert find_moment(snapshot, "live/x", at(second)).byte_offset == found
+    with pytest.raises(CatalogueError, match=r"has a gap there, from 2026-01-02T00:00:30\.5Z"):
+        find_moment(snapshot, "live/x", at(35))
+
+
+def test_of_two_segments_the_one_that_shows_the_moment_is_taken(tmp_path: Path) -> None:
+    """The last picture of the first one would be shown for a while; but the second one goes on, torn as its end may be."""
+    snapshot = catalogue_of(tmp_path / "one", 0.0, 9.96, [0.0, 8.0])
+    rows = {name: snapshot.arrow(name).to_pylist() for name in ("recordings", "keyframes")}
+    other = {"file_id": "g", "path": "/rec/g.flv"}
+    times = {"started_at": at(10), "ended_at": at(15)}
+    rows["recordings"].append({**rows["recordings"][0], **other, **times, "status": "truncated"})
+    rows["keyframes"].append({**rows["keyframes"][0], **other, "wall": at(10), "byte_offset": 7})
+    write(tmp_path / "two", rows)
+    both = Catalogue(tmp_path / "two").open()
+    found = [find_moment(both, "live/x", at(second)).path for second in (9.9, 9.98, 10, 10.9)]
+    assert found == ["/rec/f.flv", "/rec/f.flv", "/rec/g.flv", "/rec/g.flv"]
