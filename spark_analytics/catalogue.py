@@ -170,6 +170,7 @@ class Catalogue:
         """
         self.root.mkdir(parents=True, exist_ok=True)
         with _locked(self.root, wait):
+            manifests.check_links(self.root)
             change = Change(self.snapshot(), _new_run())
             try:
                 yield change

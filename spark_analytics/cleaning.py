@@ -6,11 +6,10 @@ import shutil
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 
 from spark_analytics import manifest as manifests
-from spark_analytics.manifest import Manifest
+from spark_analytics.manifest import DamagedVersionError, Manifest
 from spark_analytics.schemas import TABLES
 
 #: Seconds for which a version stays readable after the next one was published: the longest question.
@@ -23,15 +22,15 @@ def clean_up(root: Path, now: float | None = None) -> list[Path]:
     Whoever calls this must be the only one that writes.
     """
     now = time.time() if now is None else now
-    known = {version: manifests.read_version(root, version) for version in manifests.versions(root)}
-    ordered = sorted(known)
+    known = _readable(root)
     deleted: list[Path] = []
-    for version, successor in pairwise(ordered):
-        if known[successor].created_at < now - GRACE:
+    for version in manifests.versions(root):
+        later = [one.created_at for number, one in known.items() if number > version]
+        if later and min(later) < now - GRACE:
             path = manifests.path_of(root, version)
             path.unlink(missing_ok=True)
             deleted.append(path)
-            del known[version]
+            known.pop(version, None)
     needed = _named(known.values())
     for table in TABLES:
         for folder in sorted((root / table).glob("run=*")):
@@ -47,12 +46,21 @@ def clean_up(root: Path, now: float | None = None) -> list[Path]:
 
 def discard(root: Path, run: str) -> None:
     """Delete what a run wrote that came to nothing: runs that find nothing new would fill the disk in the end."""
-    needed = _named(manifests.read_version(root, version) for version in manifests.versions(root))
+    needed = _named(_readable(root).values())
     for table in TABLES:
         # A run may have written a table in several parts.
         for folder in (root / table).glob(f"run={run}*"):
             if (table, folder.name.removeprefix("run=")) not in needed:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _readable(root: Path) -> dict[int, Manifest]:
+    """All versions but damaged ones: nobody can read those, and nobody needs what they name."""
+    found: dict[int, Manifest] = {}
+    for version in manifests.versions(root):
+        with suppress(DamagedVersionError):
+            found[version] = manifests.read_version(root, version)
+    return found
 
 
 def _named(versions: Iterable[Manifest]) -> set[tuple[str, str]]:

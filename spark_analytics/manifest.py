@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import uuid
 from collections.abc import Mapping
@@ -20,11 +21,18 @@ from typing import Any
 import attrs
 
 from spark_analytics.errors import CatalogueBusyError, CatalogueError
+from spark_analytics.whole_file import NO_LINKS
 
 #: How folders and manifests are arranged.
 FORMAT = 1
 
 COMMITS = "_commits"
+
+_NAME = re.compile(r"\d{8,}\.json", re.ASCII)
+
+
+class DamagedVersionError(CatalogueError):
+    """A version that cannot be understood."""
 
 
 @attrs.frozen
@@ -88,25 +96,37 @@ def versions(root: Path) -> list[int]:
         names = os.listdir(root / COMMITS)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted(int(name[:-5]) for name in names if name.endswith(".json") and name[:-5].isdecimal())
+    return sorted(int(name[:-5]) for name in names if _NAME.fullmatch(name))
 
 
 def read_version(root: Path, version: int) -> Manifest:
-    """One of them."""
-    return Manifest.from_json(path_of(root, version).read_text())
+    """One of them.
+
+    Raises:
+        DamagedVersionError: It is not what was written.
+        CatalogueError: A newer program wrote it.
+    """
+    path = path_of(root, version)
+    try:
+        return Manifest.from_json(path.read_text())
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedVersionError(
+            f"{path} is damaged ({error!r}). If it is deleted, the version before it is the catalogue again."
+        ) from error
 
 
 def newest(root: Path) -> Manifest:
     """What the catalogue is now."""
-    while True:
-        known = versions(root)
-        if not known:
-            return Manifest()
+    known = versions(root)
+    while known:
         try:
             return read_version(root, known[-1])
         except FileNotFoundError:
             # Superseded and cleaned away just now: there is a newer one.
-            continue
+            before, known = known, versions(root)
+            if known == before:
+                raise
+    return Manifest()
 
 
 def path_of(root: Path, version: int) -> Path:
@@ -140,6 +160,29 @@ def publish(root: Path, manifest: Manifest) -> None:
         with suppress(FileNotFoundError):
             temporary.unlink()
     sync_folder(folder)
+
+
+def check_links(root: Path) -> None:
+    """See whether a version could be published, before everything is read for it.
+
+    Raises:
+        CatalogueError: There are no links here.
+    """
+    name = root / f".{uuid.uuid4().hex}"
+    link = name.with_suffix(".link")
+    try:
+        name.touch()
+        os.link(name, link)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        raise CatalogueError(
+            f"{root} is on a file system without hard links, by which a catalogue changes in one step: "
+            "choose a folder on another disk."
+        ) from None
+    finally:
+        for path in (name, link):
+            path.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

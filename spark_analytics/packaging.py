@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_analytics.errors import CatalogueError
+from spark_analytics.whole_file import whole_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,9 +21,14 @@ _PACKAGES = ("rtmprelay", "spark_analytics", "attr", "attrs")
 
 
 def write_package(path: Path) -> list[str]:
-    """Write the file; the names of what is in it."""
+    """Write the file, in place of one that is there; the names of what is in it."""
     names: list[str] = []
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with (
+        whole_file(path, replace=True) as descriptor,
+        open(descriptor, "wb", closefd=False) as out,
+        # Sources may be dated 1970, where builds are to be reproducible.
+        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive,
+    ):
         for package in _PACKAGES:
             for file in _files_of(package):
                 name = str(file.relative_to(_root_of(package)))

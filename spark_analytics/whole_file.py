@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -9,6 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from spark_analytics.errors import CatalogueError
+
+#: What file systems say that have no hard links, such as those of memory cards and of many network drives.
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 @contextmanager
@@ -60,6 +64,13 @@ def _errors_of(path: Path) -> Iterator[None]:
 def _name(temporary: Path, path: Path, taken: CatalogueError) -> None:
     """Give a file its name, unless somebody else was faster."""
     try:
-        os.link(temporary, path)
+        try:
+            os.link(temporary, path)
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+            # The name is taken first, by an empty file.
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+            os.replace(temporary, path)
     except FileExistsError:
         raise taken from None

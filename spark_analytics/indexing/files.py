@@ -153,11 +153,26 @@ def _files_below(folder: str, warn: Callable[[str], None]) -> Iterator[FoundFile
     def failed(error: OSError) -> None:
         warn(f"{error.filename}: {error.strerror}")
 
-    for parent, folders, names in os.walk(folder, onerror=failed):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+    # Links to folders lead to other disks; which folders each one is in tells whether it leads around in a circle.
+    above = {folder: frozenset({_identity(folder)})}
+    for parent, folders, names in os.walk(folder, onerror=failed, followlinks=True):
+        seen = above.pop(parent)
+        below = {name: _identity(os.path.join(parent, name)) for name in folders if not name.startswith(".")}
+        folders[:] = sorted(name for name, identity in below.items() if identity not in seen)
+        above.update((os.path.join(parent, name), seen | {below[name]}) for name in folders)
         for name in sorted(names):
             if name.endswith(_SUFFIX) and not name.startswith("."):
                 yield from _stat(os.path.join(parent, name), warn)
+
+
+def _identity(folder: str) -> tuple[int, int]:
+    """What a folder is, by whatever name."""
+    try:
+        found = os.stat(folder)
+    except OSError:
+        # It is told when it is looked into.
+        return 0, 0
+    return found.st_dev, found.st_ino
 
 
 def _stat(path: str, warn: Callable[[str], None]) -> list[FoundFile]:

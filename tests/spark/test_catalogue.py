@@ -25,7 +25,7 @@ from spark_analytics import catalogue as catalogues
 from spark_analytics.catalogue import Catalogue, folder_of
 from spark_analytics.cleaning import GRACE, clean_up
 from spark_analytics.errors import CatalogueBusyError, CatalogueError
-from spark_analytics.manifest import Manifest, newest, publish, versions
+from spark_analytics.manifest import Manifest, newest, path_of, publish, versions
 from spark_analytics.schemas import TABLES
 from tests.spark.hurried_writer import DAY, table
 
@@ -73,6 +73,9 @@ def test_all_names_last_before_a_version_has_them(tmp_path: Path, monkeypatch: p
 
     def link(source: Path, target: Path) -> None:
         root = tmp_path / "new"
+        if target.parent == root:
+            # This one sees whether there are links at all.
+            return real_link(source, target)
         (run,) = (root / "recordings").iterdir()
         files = [path for path in run.rglob("*") if path.is_file()]
         wanted = {*files, *(path.parent for path in files), run, root / "recordings", root, tmp_path}
@@ -200,6 +203,55 @@ def test_a_newer_format_is_told(tmp_path: Path) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
     with pytest.raises(CatalogueError, match="format 99"):
         Catalogue(tmp_path).open()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 1, "version": 1}', "\x00\x00"])
+def test_a_damaged_version_is_told(tmp_path: Path, text: str) -> None:
+    catalogue = Catalogue(tmp_path)
+    add(catalogue, "a")
+    add(catalogue, "b")
+    path = path_of(tmp_path, 2)
+    path.write_text(text)
+    with pytest.raises(CatalogueError, match=r"00000002\.json is damaged .* the version before it"):
+        catalogue.open()
+    path.unlink()
+    assert paths(catalogue) == ["a"]
+
+
+def test_an_old_version_that_is_damaged_disturbs_nobody(tmp_path: Path) -> None:
+    """It is cleaned away like any other."""
+    catalogue = Catalogue(tmp_path)
+    for name in "abc":
+        add(catalogue, name)
+    path_of(tmp_path, 2).write_text("")
+    (tmp_path / "_commits" / "9.json").write_text("no name of a version")
+    add(catalogue, "d")
+    with catalogue.change():
+        pass
+    assert paths(catalogue) == ["a", "b", "c", "d"]
+    clean_up(tmp_path, time.time() + 2 * GRACE)
+    assert versions(tmp_path) == [4]
+    assert paths(catalogue) == ["a", "b", "c", "d"]
+
+
+def test_a_version_that_cannot_be_opened_is_not_waited_for(tmp_path: Path) -> None:
+    add(Catalogue(tmp_path), "a")
+    path_of(tmp_path, 2).symlink_to(tmp_path / "no such file")
+    with pytest.raises(FileNotFoundError):
+        newest(tmp_path)
+
+
+def test_without_links_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_link(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_link)
+    with (
+        pytest.raises(CatalogueError, match="is on a file system without hard links"),
+        Catalogue(tmp_path).change(),
+    ):
+        pytest.fail("a change has begun that cannot be published")
+    assert [path.name for path in tmp_path.iterdir()] == ["_lock"]
 
 
 def test_tables_of_another_version_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

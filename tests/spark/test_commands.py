@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import subprocess
-import sys
 import time
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -28,7 +27,6 @@ from spark_analytics.__main__ import COMMANDS, main
 from spark_analytics.commands.common import parse_time, plain_errors
 from spark_analytics.errors import CatalogueError
 from spark_analytics.output import write_rows
-from spark_analytics.packaging import write_package
 from spark_analytics.progress import Progress
 from tests.spark.world import BEGIN, index
 
@@ -430,23 +428,3 @@ def test_the_bar_shows_the_tasks_that_are_done() -> None:
         while "3/8" not in terminal.getvalue():
             assert time.monotonic() < deadline
     assert f"\rreading 3 recordings [{'#' * 15}{'.' * 25}] 3/8 0:0" in terminal.getvalue()
-
-
-def test_the_package_for_workers_is_enough(tmp_path: Path) -> None:
-    """With nothing but numpy and pyarrow beside it, and without Twisted."""
-    archive = tmp_path / "package.zip"
-    names = write_package(archive)
-    assert "spark_analytics/indexing/scan_task.py" in names
-    site = Path(pytest.__file__).parent.parent
-    for name in ("numpy", "pyarrow", "numpy.libs", "pyarrow.libs"):
-        if (site / name).exists():
-            (tmp_path / name).symlink_to(site / name)
-    code = (
-        f"import sys; sys.path[:0] = [{str(archive)!r}, {str(tmp_path)!r}]\n"
-        "import spark_analytics.indexing.scan_task as task\n"
-        "print(task.__file__.startswith(sys.path[0]), 'twisted' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-S", "-I", "-c", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "True False\n"

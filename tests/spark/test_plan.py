@@ -66,6 +66,20 @@ def test_recordings_are_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     check_places([str(folder), "a*.flv", "s3://elsewhere/x"])
 
 
+def test_links_to_folders_lead_to_recordings(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What was moved to another disk, with a link in its place; but not around in a circle for ever."""
+    disk = tmp_path_factory.mktemp("disk")
+    (disk / "d.flv").write_bytes(b"12345")
+    (folder / "moved").symlink_to(disk)
+    (folder / "nowhere").symlink_to(folder / "no such folder")
+    assert found(folder) == ["a.flv", "b.flv", "c.flv", "d.flv"]
+    assert sorted(found(folder)) == sorted(found(folder / "**" / "*.flv"))
+    (disk / "back").symlink_to(folder)
+    (disk / "itself").symlink_to(disk)
+    assert found(folder) == ["a.flv", "b.flv", "c.flv", "d.flv"]
+    assert sorted(found(disk)) == ["a.flv", "b.flv", "c.flv", "d.flv"]
+
+
 PATTERNS = [
     "*.flv",
     "*",

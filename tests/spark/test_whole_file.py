@@ -118,3 +118,25 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
         whole_file(tmp_path / "no" / "clip.flv"),
     ):
         pytest.fail("there is nowhere to write")
+
+
+def test_without_links_it_gets_its_name_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a memory card, or a network drive."""
+
+    def no_link(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_link)
+    path = tmp_path / "clip.flv"
+    with whole_file(path) as descriptor:
+        os.write(descriptor, b"all of it")
+    assert path.read_bytes() == b"all of it"
+
+    def lose_a_race() -> None:
+        with whole_file(tmp_path / "other.flv"):
+            (tmp_path / "other.flv").write_bytes(b"precious")
+
+    with pytest.raises(CatalogueError, match="is there already"):
+        lose_a_race()
+    assert (tmp_path / "other.flv").read_bytes() == b"precious"
+    assert sorted(os.listdir(tmp_path)) == ["clip.flv", "other.flv"]
