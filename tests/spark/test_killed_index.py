@@ -10,7 +10,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,7 +21,7 @@ from tests.spark.test_index import rows_of, stream
 pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
 
 from spark_analytics.catalogue import Catalogue
-from tests.spark.cluster import QUICK_JAVA
+from tests.spark.cluster import PATIENCE, QUICK_JAVA
 from tests.spark.world import index
 
 if TYPE_CHECKING:
@@ -64,32 +64,96 @@ def kill_while_it_reads(process: subprocess.Popen[str], after: float) -> None:
         process.stderr.close()
 
 
-def test_a_killed_index_leaves_the_catalogue_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
-    folder, out = tmp_path / "rec", tmp_path / "catalogue"
-    folder.mkdir()
+class World:
+    """A catalogue of one recording, and a second one that it does not know yet."""
 
-    def add(name: str, seconds: int) -> None:
-        path = folder / f"live_{name}_20260101_120000.flv"
+    def __init__(self, root: Path) -> None:
+        self.folder, self.out = root / "rec", root / "catalogue"
+        self.folder.mkdir()
+        self._add("first", 3)
+        self._version = index(self.folder, self.out).manifest.version
+        self._before = self._rows()
+        self._add("second", 4)
+
+    def _add(self, name: str, seconds: int) -> None:
+        path = self.folder / f"live_{name}_20260101_120000.flv"
         path.write_bytes(frames_file(stream(seconds)))
         age(path)
 
-    add("first", 3)
-    before = index(folder, out)
-    rows = {table: rows_of(before, table) for table in ("recordings", "seconds", "keyframes", "sessions")}
-    add("second", 4)
+    def _rows(self) -> dict[str, list[dict[str, Any]]]:
+        now = Catalogue(self.out).open()
+        return {table: rows_of(now, table) for table in ("recordings", "seconds", "keyframes", "sessions")}
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether the second one is known."""
+        return Catalogue(self.out).open().manifest.version > self._version
+
+    def check_unchanged(self) -> None:
+        """Nothing has changed."""
+        assert not self.is_indexed
+        assert self._rows() == self._before
+
+    def check_next_run(self) -> None:
+        """The lock of the dead is no obstacle, and nothing is there twice."""
+        rows = rows_of(index(self.folder, self.out), "seconds", "stream", "second")
+        assert [(row["stream"], row["second"]) for row in rows] == [
+            *(("first", second) for second in range(3)),
+            *(("second", second) for second in range(4)),
+        ]
+
+
+@pytest.fixture
+def world(spark: SparkSession, tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_an_index_killed_at_any_moment_leaves_the_catalogue_whole(world: World) -> None:
     rng = random.Random(os.environ.get("SPARK_TEST_SEED", "1"))
     for _ in range(KILLS):
-        kill_while_it_reads(start(folder, out), rng.random() * 4)
-        now = Catalogue(out).open()
-        if now.manifest.version > before.manifest.version:
+        kill_while_it_reads(start(world.folder, world.out), rng.random() * 4)
+        if world.is_indexed:
             break
-        assert {table: rows_of(now, table) for table in rows} == rows
-    # The lock of the dead is no obstacle, and nothing is there twice.
-    after = index(folder, out)
-    assert [(row["stream"], row["second"]) for row in rows_of(after, "seconds", "stream", "second")] == [
-        *(("first", second) for second in range(3)),
-        *(("second", second) for second in range(4)),
-    ]
+        world.check_unchanged()
+    world.check_next_run()
+
+
+#: Runs a command, and dies where it was told to.
+_SUICIDE = """
+import os, signal, sys
+from spark_analytics import __main__, catalogue, manifest
+
+def die(*arguments, **more):
+    os.killpg(0, signal.SIGKILL)
+
+match sys.argv.pop(1):
+    case "details are written":
+        catalogue.Change.write_arrow = die
+    case "recordings are written":
+        write = catalogue.Change.write_arrow
+        catalogue.Change.write_arrow = lambda self, table, *more: (die if table == "sessions" else write)(
+            self, table, *more
+        )
+    case "the version has no name yet":
+        link = os.link
+        os.link = lambda source, target: (die if target.parent.name == "_commits" else link)(source, target)
+__main__.main()
+"""
+
+
+@pytest.mark.parametrize(
+    "moment", ["details are written", "recordings are written", "the version has no name yet"]
+)
+def test_an_index_killed_at_the_worst_moments_changes_nothing(world: World, moment: str) -> None:
+    quick = ["--conf", f"spark.driver.extraJavaOptions={QUICK_JAVA}"]
+    command = [sys.executable, "-c", _SUICIDE, moment, "index", str(world.folder), "--out", str(world.out)]
+    process = subprocess.Popen(
+        [*command, *quick], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+    )
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == -signal.SIGKILL, said.decode()
+    world.check_unchanged()
+    world.check_next_run()
 
 
 @pytest.mark.parametrize("moment", ["starting Spark", "reading"])
