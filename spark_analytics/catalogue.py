@@ -205,6 +205,8 @@ class Change:
         from pyspark.sql import Observation
         from pyspark.sql import functions as fn
 
+        from spark_analytics.parquet_files import ROWS_TOGETHER
+
         definition = TABLES[table]
         rows = rows.select(definition.column_names)
         if sort:
@@ -213,7 +215,8 @@ class Change:
         folder = folder_of(self.base.root, table, self.run + part)
         written = Observation()
         rows = rows.observe(written, fn.count(fn.lit(1)).alias("rows"))
-        rows.write.partitionBy(DAY).parquet(_uri(folder))
+        writer = rows.write.option("parquet.block.row.count.limit", ROWS_TOGETHER)
+        writer.partitionBy(DAY).parquet(_uri(folder))
         _check_arrived(folder, int(written.get["rows"]))
         self.added(table, keep, part)
 

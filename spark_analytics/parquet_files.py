@@ -12,6 +12,9 @@ from spark_analytics.schemas import DAY
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: Rows of a day that are read together: each lot says of which streams it is, and whoever asks for one passes over others.
+ROWS_TOGETHER = 1 << 16
+
 
 def files_of(folders: Iterable[Path], days: tuple[date, date] | None = None) -> list[Path]:
     """The files of these folders, or of those days only."""
@@ -39,4 +42,4 @@ def write_by_day(rows: pa.Table, folder: Path) -> None:
         part = folder / f"{DAY}={day.isoformat()}"
         part.mkdir(parents=True)
         of_day = rows.filter(pc.equal(rows[DAY], day)).drop_columns([DAY])
-        pq.write_table(of_day, part / "part-0.parquet", compression="zstd")
+        pq.write_table(of_day, part / "part-0.parquet", compression="zstd", row_group_size=ROWS_TOGETHER)

@@ -20,12 +20,15 @@ import pytest
 pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[spark]'")
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from spark_analytics import catalogue as catalogues
+from spark_analytics import parquet_files
 from spark_analytics.catalogue import Catalogue, folder_of
 from spark_analytics.cleaning import GRACE, clean_up
 from spark_analytics.errors import CatalogueBusyError, CatalogueError
 from spark_analytics.manifest import Manifest, newest, path_of, publish, versions
+from spark_analytics.questions import is_stream
 from spark_analytics.schemas import TABLES
 from tests.spark.hurried_writer import DAY, table
 
@@ -154,6 +157,37 @@ def test_days_that_are_not_asked_for_are_not_read(tmp_path: Path) -> None:
     broken.write_bytes(b"not Parquet")
     found = catalogue.open().arrow("recordings", ["path"], days=(date(2026, 1, 2), date(2026, 1, 3)))
     assert found["path"].to_pylist() == ["b"]
+
+
+@pytest.mark.parametrize("by_spark", [False, True], ids=["arrow", "spark"])
+def test_other_streams_of_a_day_are_not_read(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_spark: bool
+) -> None:
+    """Rows are sorted by stream, and lie in lots of which each says what is in it."""
+    monkeypatch.setattr(parquet_files, "ROWS_TOGETHER", 100)
+    rows = pa.Table.from_pylist(
+        [
+            {"app": "live", "stream": f"s{number % 20:02d}", "second": number, "wall": DAY, "day": DAY.date()}
+            for number in range(2000)
+        ],
+        schema=TABLES["seconds"].arrow_schema(),
+    )
+    with Catalogue(tmp_path).change() as change:
+        if by_spark:
+            spark = request.getfixturevalue("spark")
+            change.write("seconds", spark.createDataFrame(rows).repartition(3))
+        else:
+            change.write_arrow("seconds", rows)
+        snapshot = change.publish()
+    files = parquet_files.files_of(snapshot.folders("seconds"))
+    lots = [
+        lot
+        for fragment in ds.dataset(list(map(str, files)), format="parquet").get_fragments()
+        for lot in fragment.split_by_row_group(is_stream("live", "s07"))
+    ]
+    assert sum(group.num_rows for lot in lots for group in lot.row_groups) <= 300
+    found = snapshot.arrow("seconds", ["second"], is_stream("live", "s07"))["second"].to_pylist()
+    assert sorted(found) == list(range(7, 2000, 20))
 
 
 def test_only_one_may_write(tmp_path: Path) -> None:
