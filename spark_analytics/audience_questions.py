@@ -16,13 +16,11 @@ from rtmprelay.flv.names import split_key
 from spark_analytics.catalogue import Snapshot
 from spark_analytics.concurrency import SECOND, microseconds, moment, spells_of
 from spark_analytics.destination_days import ADDED, destination_days
+from spark_analytics.event_rows import Key, event_rows, streams_of
 from spark_analytics.questions import is_stream, keyframes_of, quality
 from spark_analytics.time_window import ALWAYS, LONGEST, TimeWindow, shifted, timestamp
 
 Row = dict[str, Any]
-
-#: A stream: its application and its name.
-Key = tuple[str, str]
 
 _MINUTE = 60
 
@@ -55,12 +53,12 @@ class Scope:
         """
         where = self._where(begin, end)
         days = self.window.days(after=LONGEST) if day_of_end else self.window.days(before=LONGEST)
-        return list(snapshot.arrow(table, columns, where, days).to_pylist())
+        return list(event_rows(snapshot, table, columns, where, days).to_pylist())
 
     def plays(self, snapshot: Snapshot, columns: list[str]) -> pa.Table:
         """The plays that overlap with the time."""
         days = self.window.days(before=LONGEST)
-        return snapshot.arrow("viewers", columns, self._where("started_at", "ended_at"), days)
+        return event_rows(snapshot, "viewers", columns, self._where("started_at", "ended_at"), days)
 
     def _where(self, begin: str, end: str) -> pc.Expression:
         where = self.window.where(begin, end)
@@ -96,17 +94,6 @@ def list_viewers(snapshot: Snapshot, scope: Scope) -> list[Row]:
     """A row for each stream: who watched it, and how that went."""
     plays = scope.plays(snapshot, _PLAY)
     return [_of_stream(key, of_one, scope.window) for key, of_one in streams_of(plays)]
-
-
-def streams_of(plays: pa.Table) -> Iterator[tuple[Key, pa.Table]]:
-    """The plays of each stream, by its name."""
-    plays = plays.sort_by([("app", "ascending"), ("stream", "ascending")])
-    # Without threads, groups are in the order of the rows.
-    counts = plays.group_by(["app", "stream"], use_threads=False).aggregate([([], "count_all")])
-    first = 0
-    for row in counts.to_pylist():
-        yield (row["app"], row["stream"]), plays.slice(first, row["count_all"])
-        first += row["count_all"]
 
 
 def _of_stream(key: Key, plays: pa.Table, window: TimeWindow) -> Row:

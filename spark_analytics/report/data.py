@@ -11,10 +11,11 @@ import attrs
 import pyarrow.compute as pc
 
 from rtmprelay.flv.names import split_key
-from spark_analytics.audience_questions import Scope, list_destinations, streams_of
+from spark_analytics.audience_questions import Scope, list_destinations
 from spark_analytics.catalogue import Snapshot
 from spark_analytics.concurrency import Spells, spells_of
 from spark_analytics.destination_days import joined_times
+from spark_analytics.event_rows import event_rows, streams_of
 from spark_analytics.questions import is_stream
 from spark_analytics.report.curves import Curve, Period, curve_of, whole_seconds
 from spark_analytics.report.scales import following_days
@@ -107,7 +108,8 @@ class _Shown:
     def rows(self, table: str, columns: list[str], begin: str, end: str) -> list[Row]:
         """Rows that overlap with the time, however long ago they began."""
         days = self.window.days(before=EVER)
-        return list(self.snapshot.arrow(table, columns, self.window.where(begin, end), days).to_pylist())
+        where = self.window.where(begin, end)
+        return list(event_rows(self.snapshot, table, columns, where, days).to_pylist())
 
     def recorded(self, recording: Row) -> tuple[datetime, datetime]:
         """The part of a recording that is in the time."""
