@@ -33,6 +33,9 @@ ADDED = (
 
 _STREAM = ("instance", "app", "stream")
 
+#: What copies of an event have in common. `index` tells them by the same (`event_logs.batch`).
+_SAME_EVENT = ("instance", "number", "time", "event")
+
 
 def destination_days(snapshot: Snapshot, window: TimeWindow) -> list[Row]:
     """Rows as `destinations` has them, of what is in a time."""
@@ -121,14 +124,19 @@ class _PartOfDay:
             row["recovery_p95_seconds"] = float(np.percentile(seconds, 95))
 
     def _add_drops(self) -> None:
-        where = (pc.field("event") == "destination_dropped") & self._part.where("time")
-        columns = ["destination", "reason", "count"]
-        for event in event_rows(self._snapshot, "events", columns, where, self._part.days()).to_pylist():
+        for event in self._drops():
             row = self._row_of(event["destination"])
             reasons = dict(row["dropped_by_reason"] or ())
             reason, count = event["reason"] or "unknown", event["count"] or 0
             row["dropped_by_reason"] = {**reasons, reason: reasons.get(reason, 0) + count}
             row["dropped"] += count
+
+    def _drops(self) -> Iterable[Row]:
+        """The events that tell of drops, without the copies of them that are in other files."""
+        where = (pc.field("event") == "destination_dropped") & self._part.where("time")
+        columns = [*_SAME_EVENT, "destination", "reason", "count"]
+        rows = event_rows(self._snapshot, "events", columns, where, self._part.days()).to_pylist()
+        return {tuple(row[name] for name in _SAME_EVENT): row for row in rows}.values()
 
     def _add_deliveries(self) -> None:
         where = (pc.field("role") == "destination") & self._part.where("ended")
