@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import date
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,10 +37,15 @@ def event_rows(
 
 def streams_of(rows: pa.Table) -> Iterator[tuple[Key, pa.Table]]:
     """The rows of each stream, by its name."""
-    rows = rows.sort_by([("app", "ascending"), ("stream", "ascending")])
+    return groups_of(rows, ["app", "stream"])
+
+
+def groups_of(rows: pa.Table, columns: list[str]) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
+    """The rows that have the same in some columns, in the order of that."""
+    rows = rows.sort_by([(name, "ascending") for name in columns])
     # Without threads, groups are in the order of the rows.
-    counts = rows.group_by(["app", "stream"], use_threads=False).aggregate([([], "count_all")])
+    counts = rows.group_by(columns, use_threads=False).aggregate([([], "count_all")])
     first = 0
     for row in counts.to_pylist():
-        yield (row["app"], row["stream"]), rows.slice(first, row["count_all"])
+        yield tuple(row[name] for name in columns), rows.slice(first, row["count_all"])
         first += row["count_all"]
