@@ -5,10 +5,8 @@ There may be millions of plays and reports: they stay columns here, and each out
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from functools import reduce
-from operator import or_
 from typing import Any
 
 import attrs
@@ -19,15 +17,15 @@ import pyarrow.compute as pc
 from spark_analytics.catalogue import Snapshot
 from spark_analytics.concurrency import Numbers, microseconds
 from spark_analytics.destination_days import joined_times
-from spark_analytics.event_rows import event_rows, streams_of
+from spark_analytics.event_rows import Key, event_rows, streams_of
 from spark_analytics.keyframe_offsets import keyframe_offsets
 from spark_analytics.questions import quality
 from spark_analytics.schemas import DAY
-from spark_analytics.time_window import LONGEST, TimeWindow, midnight_of, shifted
+from spark_analytics.time_window import LONGEST, TimeWindow, following_days, midnight_of, shifted
 
 Row = dict[str, Any]
 
-_NO_TIME, _INSTANT, _DAY = timedelta(), timedelta(microseconds=1), timedelta(days=1)
+_INSTANT, _DAY = timedelta(microseconds=1), timedelta(days=1)
 
 #: Later than anything ends.
 _NEVER = np.iinfo(np.int64).max
@@ -61,42 +59,13 @@ def _end(outage: Row) -> datetime:
 
 
 class _Context:
-    """Everything that was on the days of some outages."""
+    """Everything that went on during some outages."""
 
     def __init__(self, snapshot: Snapshot, outages: Sequence[Row]) -> None:
-        self._snapshot = snapshot
-        days = ((midnight_of(row["began"]), shifted(midnight_of(_end(row)), _DAY)) for row in outages)
-        self._windows = [TimeWindow(*times) for times in joined_times(days)]
-        self._names = {name: pa.array({row[name] for row in outages}) for name in _STREAM}
-        plays = self._read("viewers", "started_at", "ended_at", _STREAM, before=LONGEST)
-        self._plays = {key: _Sums.of(rows, "started_at", "ended_at") for key, rows in streams_of(plays)}
-        lossy = (pc.field("role") == "viewer") & (pc.field("dropped") > 0)
-        reports = self._read("deliveries", "began", "ended", [*_STREAM, "dropped"], lossy, after=LONGEST)
-        self._drops = {key: _Sums.of(rows, "began", "ended", "dropped") for key, rows in streams_of(reports)}
-        files = self._read("recordings", "started_at", "ended_at", _RECORDING, before=LONGEST)
-        self._recordings = {key: _Recordings.of(rows) for key, rows in streams_of(files)}
-
-    def _read(
-        self,
-        table: str,
-        begin: str,
-        end: str,
-        columns: list[str],
-        where: pc.Expression | None = None,
-        before: timedelta = _NO_TIME,
-        after: timedelta = _NO_TIME,
-    ) -> pa.Table:
-        """Rows of the streams that overlap with the days; those of other days are not read."""
-        of_days = []
-        for window in self._windows:
-            first, last = window.days(before, after)
-            of_days.append((pc.field(DAY) >= first) & (pc.field(DAY) <= last) & window.where(begin, end))
-        wanted = reduce(or_, of_days)
-        for name, values in self._names.items():
-            wanted = wanted & pc.field(name).isin(values)
-        days = TimeWindow(self._windows[0].since, self._windows[-1].until).days(before, after)
-        wanted = wanted if where is None else wanted & where
-        return event_rows(self._snapshot, table, [*columns, begin, end], wanted, days)
+        near = _Near(snapshot, outages)
+        self._plays = {key: _Sums.of(rows, "started_at", "ended_at") for key, rows in near.plays()}
+        self._drops = {key: _Sums.of(rows, "began", "ended", "dropped") for key, rows in near.drops()}
+        self._recordings = {key: _Recordings.of(rows) for key, rows in near.recordings()}
 
     def viewers(self, outage: Row) -> Row:
         """How many watched meanwhile, and what became of them."""
@@ -117,6 +86,45 @@ class _Context:
         files = found.during(microseconds(outage["began"]), microseconds(_end(outage)))
         files.sort(key=quality, reverse=True)
         return sorted(files, key=lambda row: row["started_at"])
+
+
+class _Near:
+    """Reads what overlaps with the time of some outages, of their streams."""
+
+    def __init__(self, snapshot: Snapshot, outages: Sequence[Row]) -> None:
+        self._snapshot = snapshot
+        self._times = joined_times((row["began"], _end(row)) for row in outages)
+        self._window = TimeWindow(self._times[0][0], self._times[-1][1])
+        names = {name: pa.array({row[name] for row in outages}) for name in _STREAM}
+        self._of_streams = pc.field("app").isin(names["app"]) & pc.field("stream").isin(names["stream"])
+
+    def plays(self) -> Iterator[tuple[Key, pa.Table]]:
+        return self._read("viewers", "started_at", "ended_at", _STREAM)
+
+    def recordings(self) -> Iterator[tuple[Key, pa.Table]]:
+        return self._read("recordings", "started_at", "ended_at", _RECORDING)
+
+    def drops(self) -> Iterator[tuple[Key, pa.Table]]:
+        """The reports of viewers who did not get everything. There are so many reports that those of days without an
+        outage are not read; but for some that tell of more than a day, they are of the day of the outage, or the next.
+        """
+        days = {
+            day.date()
+            for begin, end in self._times
+            for day in following_days(begin, shifted(midnight_of(end), 2 * _DAY))
+        }
+        on_days = pc.field(DAY).isin(pa.array(days)) | (pc.field("seconds") > _DAY.total_seconds())
+        where = on_days & (pc.field("role") == "viewer") & (pc.field("dropped") > 0)
+        return self._read("deliveries", "began", "ended", [*_STREAM, "dropped"], where)
+
+    def _read(
+        self, table: str, begin: str, end: str, columns: list[str], where: pc.Expression | None = None
+    ) -> Iterator[tuple[Key, pa.Table]]:
+        wanted = self._of_streams & self._window.where(begin, end)
+        wanted = wanted if where is None else wanted & where
+        # Some tables have rows on the day on which they began, and some on which they ended.
+        days = self._window.days(before=LONGEST, after=LONGEST)
+        return streams_of(event_rows(self._snapshot, table, [*columns, begin, end], wanted, days))
 
 
 @attrs.frozen(eq=False)

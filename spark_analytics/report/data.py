@@ -18,8 +18,7 @@ from spark_analytics.destination_days import joined_times
 from spark_analytics.event_rows import event_rows, streams_of
 from spark_analytics.questions import is_stream
 from spark_analytics.report.curves import Curve, Period, curve_of, whole_seconds
-from spark_analytics.report.scales import following_days
-from spark_analytics.time_window import ALWAYS, EVER, TimeWindow, midnight_of
+from spark_analytics.time_window import ALWAYS, EVER, TimeWindow, following_days, midnight_of
 
 Row = dict[str, Any]
 Key = tuple[str, str]

@@ -58,6 +58,7 @@ def report(
         "instance": "i1",
         "began": at(begin),
         "ended": at(end),
+        "seconds": (end - begin) * 60,
         "dropped": dropped,
     }
 
