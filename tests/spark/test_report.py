@@ -12,17 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spark_analytics.__main__ import main
 from spark_analytics.catalogue import Catalogue
-from spark_analytics.report import plots
 from spark_analytics.report.curves import MOST_POINTS, Period
 from spark_analytics.report.data import MOST_ROWS, MOST_STRIPS, ReportData, gather
 from spark_analytics.report.page import render
-from spark_analytics.report.scales import nice_ticks, time_ticks
-from spark_analytics.report.words import bytes_in_words, duration, hours, moment, plural, quantity
+from spark_analytics.report.words import bytes_in_words, duration, hours, plural, quantity
 from spark_analytics.time_window import TimeWindow
 from tests.spark.report_world import FIRST, Row, two_weeks, write
 
@@ -452,68 +448,3 @@ def test_the_command(two_weeks_root: Path, tmp_path: Path, capsys: pytest.Captur
     assert "There is no catalogue in" in capsys.readouterr().err
     assert main(["report", str(two_weeks_root), "--html", str(tmp_path / "no" / "where.html")]) == 1
     assert "where.html cannot be written: there is no folder" in capsys.readouterr().err
-
-
-# -- pieces --------------------------------------------------------------------------------------------------
-
-
-@given(st.floats(min_value=0, max_value=1e15))
-def test_ticks_are_few_round_and_reach_far_enough(highest: float) -> None:
-    ticks = nice_ticks(highest)
-    assert 2 <= len(ticks) <= 7
-    assert ticks[0] == 0
-    assert ticks[-1] >= highest * (1 - 1e-9)
-    assert ticks == sorted(ticks)
-
-
-@given(
-    st.floats(min_value=0, max_value=4e9),
-    st.floats(min_value=0, max_value=5e9),
-    st.integers(2, 14),
-)
-def test_ticks_of_time_are_inside(second: float, seconds: float, most: int) -> None:
-    begin = datetime.fromtimestamp(second, UTC)
-    end = begin + timedelta(seconds=min(seconds, 3e9))
-    ticks = time_ticks(begin, end, most)
-    assert len(ticks) <= most + 1
-    assert all(begin <= tick.time <= end and tick.label for tick in ticks)
-
-
-def test_labels_of_time() -> None:
-    noon = datetime(2026, 11, 16, 22, tzinfo=UTC)
-    assert [tick.label for tick in time_ticks(noon, noon + timedelta(hours=4), 4)] == [
-        "22:00\n16 Nov", "23:00", "00:00\n17 Nov", "01:00", "02:00",
-    ]  # fmt: skip
-    assert [tick.label for tick in time_ticks(noon, noon + timedelta(days=3), 4)] == [
-        "17 Nov",
-        "18 Nov",
-        "19 Nov",
-    ]
-
-
-@given(st.text(max_size=200), st.floats(20, 1000))
-def test_names_fit(words: str, room: float) -> None:
-    short = plots._fitting(words, room)
-    assert plots._width(short) <= max(room, 40)
-
-
-def test_a_line_is_broken_where_nothing_is() -> None:
-    times = [FIRST + timedelta(hours=hour) for hour in range(6)]
-    series = plots.Series("x", list(zip(times, [1.0, 2.0, None, 3.0, None, 4.0], strict=True)))
-    picture = plots.line_chart([series], times[0], times[-1], 400, "x")
-    assert picture.count("<path") == 1
-    assert picture.count("<circle") == 2, "a point alone is a dot"
-
-
-def test_words() -> None:
-    assert [duration(seconds) for seconds in (0, 2.5, 59.6, 61, 3600, 3661, 90_000, 864_000)] == [
-        "0 s", "2.5 s", "1 min", "1 min 1 s", "1 h", "1 h 1 min", "1 d 1 h", "10 d",
-    ]  # fmt: skip
-    assert [bytes_in_words(size) for size in (0, 999, 1500, 2.5e6, 3e9, 5e11, 1e12)] == [
-        "0 B", "999 B", "1.5 kB", "2.5 MB", "3.0 GB", "500 GB", "1.0 TB",
-    ]  # fmt: skip
-    assert [quantity(value) for value in (0.123, 1.25, 99.94, 1234.5)] == ["0.12", "1.2", "99.9", "1,234"]
-    assert (hours(44), hours(1815), hours(5400)) == ("44 s", "30 min", "1.5 h")
-    assert (plural(1, "file"), plural(2000, "file")) == ("1 file", "2,000 files")
-    assert moment(FIRST) == "2026-11-02"
-    assert moment(FIRST + timedelta(hours=5)) == "2026-11-02 05:00"
