@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import attrs
@@ -16,13 +16,12 @@ from rtmprelay.flv.names import split_key
 from spark_analytics.catalogue import Snapshot
 from spark_analytics.concurrency import SECOND, microseconds, moment, spells_of
 from spark_analytics.destination_days import ADDED, destination_days
-from spark_analytics.questions import is_stream, keyframes_of, quality
-from spark_analytics.time_window import ALWAYS, LONGEST, TimeWindow, shifted, timestamp
+from spark_analytics.event_rows import Key, event_rows, streams_of
+from spark_analytics.outage_context import with_context
+from spark_analytics.questions import is_stream
+from spark_analytics.time_window import ALWAYS, LONGEST, TimeWindow, shifted
 
 Row = dict[str, Any]
-
-#: A stream: its application and its name.
-Key = tuple[str, str]
 
 _MINUTE = 60
 
@@ -39,28 +38,15 @@ class Scope:
     window: TimeWindow = ALWAYS
     key: str | None = None
 
-    def rows(
-        self,
-        snapshot: Snapshot,
-        table: str,
-        begin: str,
-        end: str,
-        columns: list[str],
-        day_of_end: bool = False,
-    ) -> list[Row]:
-        """Rows of a table that overlap with the time, `begin` and `end` being the columns that say when they were.
-
-        Args:
-            day_of_end: Whether the rows belong to the day on which they ended.
-        """
-        where = self._where(begin, end)
-        days = self.window.days(after=LONGEST) if day_of_end else self.window.days(before=LONGEST)
-        return list(snapshot.arrow(table, columns, where, days).to_pylist())
+    def rows(self, snapshot: Snapshot, table: str, begin: str, end: str, columns: list[str]) -> list[Row]:
+        """Rows of a table that overlap with the time, `begin` and `end` being the columns that say when they were."""
+        days = self.window.days(before=LONGEST)
+        return list(event_rows(snapshot, table, columns, self._where(begin, end), days).to_pylist())
 
     def plays(self, snapshot: Snapshot, columns: list[str]) -> pa.Table:
         """The plays that overlap with the time."""
         days = self.window.days(before=LONGEST)
-        return snapshot.arrow("viewers", columns, self._where("started_at", "ended_at"), days)
+        return event_rows(snapshot, "viewers", columns, self._where("started_at", "ended_at"), days)
 
     def _where(self, begin: str, end: str) -> pc.Expression:
         where = self.window.where(begin, end)
@@ -96,17 +82,6 @@ def list_viewers(snapshot: Snapshot, scope: Scope) -> list[Row]:
     """A row for each stream: who watched it, and how that went."""
     plays = scope.plays(snapshot, _PLAY)
     return [_of_stream(key, of_one, scope.window) for key, of_one in streams_of(plays)]
-
-
-def streams_of(plays: pa.Table) -> Iterator[tuple[Key, pa.Table]]:
-    """The plays of each stream, by its name."""
-    plays = plays.sort_by([("app", "ascending"), ("stream", "ascending")])
-    # Without threads, groups are in the order of the rows.
-    counts = plays.group_by(["app", "stream"], use_threads=False).aggregate([([], "count_all")])
-    first = 0
-    for row in counts.to_pylist():
-        yield (row["app"], row["stream"]), plays.slice(first, row["count_all"])
-        first += row["count_all"]
 
 
 def _of_stream(key: Key, plays: pa.Table, window: TimeWindow) -> Row:
@@ -258,82 +233,5 @@ def list_outages(snapshot: Snapshot, scope: Scope, destination: str | None = Non
     found = [row for row in found if destination is None or row["destination"] == destination]
     if not found:
         return []
-    first = min(row["began"] for row in found)
-    last = max(_end(row) for row in found)
-    around = attrs.evolve(scope, window=TimeWindow(first, shifted(last, timedelta(microseconds=1))))
-    context = _Context(snapshot, around)
-    rows = [{**row, **context.of(row)} for row in found]
+    rows = with_context(snapshot, found)
     return sorted(rows, key=lambda row: (row["began"], row["destination"], row["app"], row["stream"]))
-
-
-def _end(outage: Row) -> datetime:
-    began: datetime = outage["began"]
-    return began + timedelta(seconds=outage["seconds"])
-
-
-class _Context:
-    """Everything that went on during some outages."""
-
-    def __init__(self, snapshot: Snapshot, scope: Scope) -> None:
-        self._snapshot = snapshot
-        self._plays = _by_stream(scope.rows(snapshot, "viewers", "started_at", "ended_at", _PLAY))
-        columns = ["app", "stream", "role", "began", "ended", "dropped"]
-        reports = scope.rows(snapshot, "deliveries", "began", "ended", columns, day_of_end=True)
-        self._reports = _by_stream(row for row in reports if row["role"] == "viewer")
-        columns = ["file_id", "path", "app", "stream", "started_at", "ended_at", "vanished_at", "status"]
-        self._recordings = _by_stream(scope.rows(snapshot, "recordings", "started_at", "ended_at", columns))
-
-    def of(self, outage: Row) -> Row:
-        """What belongs to one of them."""
-        key = (outage["app"], outage["stream"])
-        begin, end = outage["began"], _end(outage)
-        now = datetime.now(UTC)
-        plays = [
-            play
-            for play in self._plays[key]
-            if play["started_at"] < end and (play["ended_at"] or now) > begin
-        ]
-        left = [play for play in plays if play["ended_at"] is not None and play["ended_at"] <= end]
-        reports = [row for row in self._reports[key] if row["began"] < end and row["ended"] > begin]
-        return {
-            "viewers": len(plays),
-            "viewers_left": len(left),
-            "viewers_dropped": sum(row["dropped"] or 0 for row in reports),
-            **self._recorded(key, begin, end),
-        }
-
-    def _recorded(self, key: tuple[str, str], begin: datetime, end: datetime) -> Row:
-        files = [
-            row
-            for row in self._recordings[key]
-            if row["started_at"] is not None and row["started_at"] < end and row["ended_at"] > begin
-        ]
-        # Of copies, the best one is named.
-        files.sort(key=quality, reverse=True)
-        files.sort(key=lambda row: row["started_at"])
-        seconds, reached = 0.0, begin
-        for row in files:
-            # The times of segments are not so exact that none of them overlap.
-            since, until = max(row["started_at"], reached), min(row["ended_at"], end)
-            seconds += max(0.0, (until - since).total_seconds())
-            reached = max(reached, until)
-        first = files[0] if files else None
-        return {
-            "recorded_seconds": seconds,
-            "path": first["path"] if first else None,
-            "byte_offset": self._offset(first, begin) if first else None,
-        }
-
-    def _offset(self, recording: Row, at: datetime) -> int | None:
-        """Where the last keyframe before a moment is; the first one, if the recording begins later than that."""
-        rows = keyframes_of(self._snapshot, recording)
-        before = rows.filter(pc.field("wall") <= timestamp(at))["byte_offset"]
-        found: int | None = (pc.max(before) if len(before) else pc.min(rows["byte_offset"])).as_py()
-        return found
-
-
-def _by_stream(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
-    found: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in rows:
-        found[row["app"], row["stream"]].append(row)
-    return found

@@ -21,7 +21,6 @@ import fcntl
 import json
 import os
 import platform
-import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,6 +43,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _LOCK = "_lock"
+
+#: Whether Spark takes the names of folders for patterns. Signs of patterns can be escaped, but then no colon may be there.
+_TAKE_FOR_PATTERNS = "__globPaths__"
 
 
 @attrs.frozen
@@ -76,8 +78,8 @@ class Snapshot:
         # With several folders Spark wants the one above them. It then takes their names for a column `run`, which would
         # hide the one of `recordings`: that table is always written as a whole, and has one folder.
         base = folders[0] if len(folders) == 1 else self.root / table
-        reader = spark.read.schema(schema).option("basePath", _uri(base))
-        return reader.parquet(*map(_pattern, folders)).select(TABLES[table].column_names)
+        reader = spark.read.schema(schema).option("basePath", _uri(base)).option(_TAKE_FOR_PATTERNS, "false")
+        return reader.parquet(*map(_uri, folders)).select(TABLES[table].column_names)
 
     def count(self, table: str, runs: Iterable[str]) -> int:
         """How many rows some runs wrote to a table."""
@@ -277,11 +279,6 @@ def folder_of(root: Path, table: str, run: str) -> Path:
 def _uri(folder: Path) -> str:
     """How Spark is told of a folder: what has no scheme may mean HDFS to it, or whatever else is set up."""
     return f"file://{folder}"
-
-
-def _pattern(folder: Path) -> str:
-    """The same where Spark takes it for a pattern."""
-    return re.sub(r"([\\{}\[\]*?])", r"\\\1", _uri(folder))
 
 
 def _check_arrived(folder: Path, written: int) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from spark_analytics.catalogue import Snapshot
+from spark_analytics.event_rows import event_rows
 from spark_analytics.schemas import DAY
 from spark_analytics.time_window import EVER, TimeWindow, shifted
 
@@ -32,11 +33,14 @@ ADDED = (
 
 _STREAM = ("instance", "app", "stream")
 
+#: What copies of an event have in common. `index` tells them by the same (`event_logs.batch`).
+_SAME_EVENT = ("instance", "number", "time", "event")
+
 
 def destination_days(snapshot: Snapshot, window: TimeWindow) -> list[Row]:
     """Rows as `destinations` has them, of what is in a time."""
     whole, parts = window.whole_days()
-    rows = snapshot.arrow("destinations", days=whole.days()).to_pylist() if whole is not None else []
+    rows = event_rows(snapshot, "destinations", days=whole.days()).to_pylist() if whole is not None else []
     for part in parts:
         rows += _PartOfDay(snapshot, part).rows()
     return list(rows)
@@ -76,7 +80,9 @@ class _PartOfDay:
         columns = ["destination", *_STREAM, "state", "began", "seconds"]
         where = self._part.where("began", "ended")
         # A channel that is always on may have been connected at any time before.
-        states = self._snapshot.arrow("destination_states", columns, where, self._part.days(before=EVER))
+        states = event_rows(
+            self._snapshot, "destination_states", columns, where, self._part.days(before=EVER)
+        )
         for state in states.to_pylist():
             end = state["began"] + timedelta(seconds=state["seconds"])
             seconds = sum(
@@ -92,7 +98,7 @@ class _PartOfDay:
         """When each stream had a publisher."""
         columns = [*_STREAM, "started_at", "ended_at"]
         where = self._part.where("started_at", "ended_at")
-        found = self._snapshot.arrow("publishes", columns, where, self._part.days(before=EVER))
+        found = event_rows(self._snapshot, "publishes", columns, where, self._part.days(before=EVER))
         times: dict[tuple[str, ...], Times] = defaultdict(list)
         for row in found.to_pylist():
             # One that goes on is live for as long as the state is known.
@@ -102,7 +108,7 @@ class _PartOfDay:
 
     def _add_outages(self) -> None:
         columns = ["destination", "seconds", "lost_messages", "ended_how"]
-        found = self._snapshot.arrow("outages", columns, self._part.where("began"), self._part.days())
+        found = event_rows(self._snapshot, "outages", columns, self._part.where("began"), self._part.days())
         recoveries: dict[str, list[float]] = defaultdict(list)
         for outage in found.to_pylist():
             row = self._row_of(outage["destination"])
@@ -118,19 +124,24 @@ class _PartOfDay:
             row["recovery_p95_seconds"] = float(np.percentile(seconds, 95))
 
     def _add_drops(self) -> None:
-        where = (pc.field("event") == "destination_dropped") & self._part.where("time")
-        columns = ["destination", "reason", "count"]
-        for event in self._snapshot.arrow("events", columns, where, self._part.days()).to_pylist():
+        for event in self._drops():
             row = self._row_of(event["destination"])
             reasons = dict(row["dropped_by_reason"] or ())
             reason, count = event["reason"] or "unknown", event["count"] or 0
             row["dropped_by_reason"] = {**reasons, reason: reasons.get(reason, 0) + count}
             row["dropped"] += count
 
+    def _drops(self) -> Iterable[Row]:
+        """The events that tell of drops, without the copies of them that are in other files."""
+        where = (pc.field("event") == "destination_dropped") & self._part.where("time")
+        columns = [*_SAME_EVENT, "destination", "reason", "count"]
+        rows = event_rows(self._snapshot, "events", columns, where, self._part.days()).to_pylist()
+        return {tuple(row[name] for name in _SAME_EVENT): row for row in rows}.values()
+
     def _add_deliveries(self) -> None:
         where = (pc.field("role") == "destination") & self._part.where("ended")
         columns = ["who", "messages", "bytes"]
-        for report in self._snapshot.arrow("deliveries", columns, where, self._part.days()).to_pylist():
+        for report in event_rows(self._snapshot, "deliveries", columns, where, self._part.days()).to_pylist():
             row = self._row_of(report["who"])
             row["messages"] += report["messages"] or 0
             row["bytes"] += report["bytes"] or 0

@@ -6,9 +6,12 @@ import argparse
 import csv
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TextIO
+
+from spark_analytics.errors import CatalogueError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +25,20 @@ _WIDEST = 400
 def add_format_argument(parser: argparse.ArgumentParser) -> None:
     """The option that every question has."""
     parser.add_argument("--format", choices=FORMATS, default="table", help="how to write the answer")
+
+
+def refuse_same_names(columns: Sequence[str], form: str) -> None:
+    """See, before there is an answer, whether it can be written whole.
+
+    Raises:
+        CatalogueError: Two columns have the same name, and of those JSON has one only.
+    """
+    twice = [name for name, count in Counter(columns).items() if count > 1]
+    if form == "json" and twice:
+        name = printable(twice[0])
+        raise CatalogueError(
+            f"Two columns are called {name}, and JSON has one: name them, as in `a.{name} AS a_{name}`."
+        )
 
 
 def write_rows(

@@ -12,7 +12,7 @@ from spark_analytics.commands.common import (
     open_session,
     plain_errors,
 )
-from spark_analytics.output import add_format_argument, write_table
+from spark_analytics.output import add_format_argument, refuse_same_names, write_table
 from spark_analytics.progress import Progress
 
 
@@ -32,10 +32,12 @@ def run(options: argparse.Namespace) -> int:
         with open_session(options) as spark:
             from spark_analytics.flv_source import register
 
-            register(spark)
-            snapshot.register(spark)
-            progress.say("asking", spark)
             with plain_errors():
-                answer = spark.sql(options.question).toArrow()
+                register(spark)
+                snapshot.register(spark)
+                progress.say("asking", spark)
+                rows = spark.sql(options.question)
+                refuse_same_names(rows.columns, options.format)
+                answer = rows.toArrow()
     write_table(sys.stdout, answer, options.format)
     return 0

@@ -11,14 +11,14 @@ import attrs
 import pyarrow.compute as pc
 
 from rtmprelay.flv.names import split_key
-from spark_analytics.audience_questions import Scope, list_destinations, streams_of
+from spark_analytics.audience_questions import Scope, list_destinations
 from spark_analytics.catalogue import Snapshot
 from spark_analytics.concurrency import Spells, spells_of
-from spark_analytics.destination_days import joined_times
+from spark_analytics.destination_days import Times, joined_times
+from spark_analytics.event_rows import event_rows, streams_of
 from spark_analytics.questions import is_stream
 from spark_analytics.report.curves import Curve, Period, curve_of, whole_seconds
-from spark_analytics.report.scales import following_days
-from spark_analytics.time_window import ALWAYS, EVER, TimeWindow, midnight_of
+from spark_analytics.time_window import ALWAYS, EVER, TimeWindow, following_days, midnight_of
 
 Row = dict[str, Any]
 Key = tuple[str, str]
@@ -42,9 +42,10 @@ _BAD = ("truncated", "damaged", "not_flv", "empty", "header_only", "unreadable")
 
 @attrs.define
 class ReportData:
-    """Everything on the page.
+    """Everything on the page. Numbers and dates are of all there is, and lists are what can be drawn of it.
 
     Attributes:
+        uptime_percent: Of the live time of all destinations together; None if none was live.
         left_out: Sentences about what is not on it.
     """
 
@@ -52,6 +53,8 @@ class ReportData:
     recordings: int = 0
     recorded_seconds: float = 0.0
     bytes: int = 0
+    streams: int = 0
+    best_day: tuple[datetime, float] | None = None
     days: list[tuple[datetime, float]] = attrs.field(factory=list)
     days_per_bar: int = 1
     storage: list[tuple[str, int, float]] = attrs.field(factory=list)
@@ -67,6 +70,7 @@ class ReportData:
     viewers: list[Curve] = attrs.field(factory=list)
     peak: int = 0
     peak_at: datetime | None = None
+    uptime_percent: float | None = None
     destinations: list[Row] = attrs.field(factory=list)
     states: dict[str, list[Row]] = attrs.field(factory=dict)
     outages: list[Row] = attrs.field(factory=list)
@@ -107,7 +111,8 @@ class _Shown:
     def rows(self, table: str, columns: list[str], begin: str, end: str) -> list[Row]:
         """Rows that overlap with the time, however long ago they began."""
         days = self.window.days(before=EVER)
-        return list(self.snapshot.arrow(table, columns, self.window.where(begin, end), days).to_pylist())
+        where = self.window.where(begin, end)
+        return list(event_rows(self.snapshot, table, columns, where, days).to_pylist())
 
     def recorded(self, recording: Row) -> tuple[datetime, datetime]:
         """The part of a recording that is in the time."""
@@ -182,6 +187,7 @@ def _add_recordings(data: ReportData, shown: _Shown, recordings: list[Row]) -> N
     for row in recordings:
         sizes[key_of(row)] += row["size"] or 0
         seconds[key_of(row)] += row["duration_ms"] or 0
+    data.streams = len(sizes)
     data.storage = [(key, size, seconds[key] / 1000) for key, size in sizes.most_common(MOST_STRIPS)]
     if len(sizes) > MOST_STRIPS:
         data.left_out.append(f"Storage is shown for the {MOST_STRIPS} largest of {len(sizes)} streams.")
@@ -201,6 +207,7 @@ def _add_days(data: ReportData, shown: _Shown, recordings: list[Row]) -> None:
             midnight = midnight_of(begin) + timedelta(days=1)
             seconds[midnight_of(begin)] += (min(midnight, end) - begin).total_seconds()
             begin = midnight
+    data.best_day = max(seconds.items(), key=lambda day: day[1], default=None)
     days = following_days(shown.period.begin, shown.period.end)
     data.days_per_bar = -(-len(days) // MOST_BARS)
     groups = [days[first : first + data.days_per_bar] for first in range(0, len(days), data.days_per_bar)]
@@ -313,13 +320,50 @@ def _at_the_same_time(name: str, period: Period, spells: Spells) -> Curve:
 
 # -- destinations --------------------------------------------------------------------------------------------
 
+_OUTAGE = ["destination", "app", "stream", "began", "ended", "seconds", "error", "lost_messages", "ended_how"]
+
 
 def _add_destinations(data: ReportData, shown: _Shown) -> None:
     found = list_destinations(shown.snapshot, Scope(shown.window))
     found = [row for row in found if row["live_hours"] or row["outages"]]
+    data.uptime_percent = _uptime_of_all(found)
+    outages = shown.rows("outages", _OUTAGE, "began", "ended")
+    seconds_out = _seconds_out(shown.window, outages)
+    for row in found:
+        row["out_seconds"] = seconds_out[row["destination"]]
+    # Those of the same length stay in their order: the worst percentage first.
+    found.sort(key=lambda row: -row["out_seconds"])
     data.destinations = found[:MOST_STRIPS]
     if len(found) > MOST_STRIPS:
-        data.left_out.append(f"Of {len(found)} destinations, the {MOST_STRIPS} worst are shown.")
+        data.left_out.append(
+            f"Of {len(found)} destinations, the {MOST_STRIPS} that were out longest are shown."
+        )
+    _add_states(data, shown)
+    outages.sort(key=lambda row: -row["seconds"])
+    data.outages, data.outage_count = outages[:MOST_ROWS], len(outages)
+    if len(outages) > MOST_ROWS:
+        data.left_out.append(f"The table of outages has the {MOST_ROWS} longest of {len(outages)}.")
+
+
+def _uptime_of_all(destinations: list[Row]) -> float | None:
+    live = sum(row["live_hours"] for row in destinations)
+    connected = sum(row["live_hours"] * (row["uptime_percent"] or 0.0) for row in destinations)
+    return connected / live if live else None
+
+
+def _seconds_out(window: TimeWindow, outages: list[Row]) -> dict[str, float]:
+    """How long each destination was out; what several streams lost at the same time counts once."""
+    times: dict[str, Times] = defaultdict(list)
+    for row in outages:
+        times[row["destination"]].append((row["began"], row["began"] + timedelta(seconds=row["seconds"])))
+    seconds = {
+        name: sum(window.seconds_of(begin, end) for begin, end in joined_times(of_one))
+        for name, of_one in times.items()
+    }
+    return defaultdict(float, seconds)
+
+
+def _add_states(data: ReportData, shown: _Shown) -> None:
     columns = ["destination", "app", "stream", "state", "began", "ended", "seconds"]
     by_name: dict[str, list[Row]] = defaultdict(list)
     for row in shown.rows("destination_states", columns, "began", "ended"):
@@ -329,31 +373,3 @@ def _add_destinations(data: ReportData, shown: _Shown) -> None:
     for row in data.destinations:
         name = row["destination"]
         data.states[name] = _bounded(data, by_name[name], f"changes of {name}", "seconds")
-    columns = [
-        "destination",
-        "app",
-        "stream",
-        "began",
-        "ended",
-        "seconds",
-        "error",
-        "lost_messages",
-        "ended_how",
-    ]
-    outages = shown.rows("outages", columns, "began", "ended")
-    for row in data.destinations:
-        row["out_seconds"] = _seconds_out(shown.window, outages, row["destination"])
-    outages.sort(key=lambda row: -row["seconds"])
-    data.outages, data.outage_count = outages[:MOST_ROWS], len(outages)
-    if len(outages) > MOST_ROWS:
-        data.left_out.append(f"The table of outages has the {MOST_ROWS} longest of {len(outages)}.")
-
-
-def _seconds_out(window: TimeWindow, outages: list[Row], name: str) -> float:
-    """How long a destination was out; what several streams lost at the same time counts once."""
-    times = [
-        (row["began"], row["began"] + timedelta(seconds=row["seconds"]))
-        for row in outages
-        if row["destination"] == name
-    ]
-    return sum(window.seconds_of(begin, end) for begin, end in joined_times(times))

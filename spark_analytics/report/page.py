@@ -54,11 +54,9 @@ def render(data: ReportData, name: str, made_at: datetime) -> str:
 
 
 def _tiles(data: ReportData) -> str:
-    live = sum(row["live_hours"] for row in data.destinations)
-    connected = sum(row["live_hours"] * (row["uptime_percent"] or 0) / 100 for row in data.destinations)
     tiles = [
         (hours(data.recorded_seconds), f"recorded in {plural(data.recordings, 'file')}"),
-        (bytes_in_words(data.bytes), f"in files of {plural(len(data.storage), 'stream')}"),
+        (bytes_in_words(data.bytes), f"in files of {plural(data.streams, 'stream')}"),
         (f"{data.damaged_count:,}", "damaged files" if data.damaged_count != 1 else "damaged file"),
     ]
     if data.has_events:
@@ -66,8 +64,8 @@ def _tiles(data: ReportData) -> str:
             (hours(data.watch_seconds), f"watched in {plural(data.plays, 'play')}"),
             (f"{data.peak:,}", "viewers at the same time, at most"),
         ]
-        if live:
-            tiles.append((f"{100 * connected / live:.2f} %", "of live time at destinations"))
+        if data.uptime_percent is not None:
+            tiles.append((f"{data.uptime_percent:.2f} %", "of live time at destinations"))
     cells = "".join(
         f'<div class="tile"><b>{text(value)}</b><span>{text(what)}</span></div>' for value, what in tiles
     )
@@ -79,9 +77,9 @@ def _tiles(data: ReportData) -> str:
 
 def _hours_a_day(data: ReportData, period: Period) -> str:
     total = data.recorded_seconds
-    if not total:
+    if not total or data.best_day is None:
         return section("Nothing was recorded", "There is no recording in this time.", "")
-    best, most = max(data.days, key=lambda day: day[1])
+    best, most = data.best_day
     unit = "day" if data.days_per_bar == 1 else f"{data.days_per_bar} days"
     bars = [
         plots.Bar(
@@ -274,7 +272,7 @@ def _destinations(data: ReportData, period: Period) -> str:
     if not data.destinations:
         title = "Nothing was sent to destinations"
         return section(title, "There is none in this time.", "") if data.has_events else ""
-    worst = max(data.destinations, key=lambda row: row["out_seconds"])
+    worst = data.destinations[0]
     bars = [
         plots.Bar(
             row["destination"],
@@ -301,7 +299,7 @@ def _destinations(data: ReportData, period: Period) -> str:
     colours = legend([("connected", "good"), ("connecting for the first time", "warn"), ("out", "bad")])
     return section(
         _out_longest(worst),
-        "Worst first: the bar is how long a destination was out; what several streams lost at the same time counts once."
+        "Longest first: the bar is how long a destination was out; what several streams lost at the same time counts once."
         " Below is when that was.",
         f"{out}<h3>When each destination was connected, and when it was out</h3>{colours}{when}",
     )

@@ -16,6 +16,9 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 10.0, 10.0, 34.0
 #: Room for names to the left of their rows, or beside rows that have them above.
 _NAMES, _MARGIN = 190.0, 10.0
 
+#: Characters that fill a square, or nearly so.
+_BROAD = frozenset("mwMW@%#&+<=>^~\N{HORIZONTAL ELLIPSIS}")
+
 #: The narrowest gap between two labels of the time axis.
 _TIME_LABEL = 78.0
 
@@ -219,7 +222,7 @@ def horizontal_bars(bars: Sequence[Bar], highest: float, width: float, label: st
     parts = []
     for index, bar in enumerate(bars):
         top = 4.0 + row * index + (20 if narrow else 6)
-        parts.append(_name(bar.label, left, top, narrow, width - 20 - 7 * len(bar.text)))
+        parts.append(_name(bar.label, left, top, narrow, width - 20 - _width(bar.text)))
         track = svg.element("rect", x=left, y=top, width=right - left, height=16, rx=3, class_="empty")
         length = max(scale(bar.value) - left, 1.5) if bar.value > 0 else 0.0
         shape = svg.element("rect", x=left, y=top, width=length, height=16, rx=3, class_=bar.class_)
@@ -252,7 +255,13 @@ def _fitting(words: str, room: float) -> str:
 
 
 def _width(words: str) -> float:
-    """About how wide a text is in pixels; fonts differ."""
-    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in words)
-    plain = sum(char.isascii() and not char.isupper() for char in words)
-    return 13.0 * wide + 7.2 * plain + 9.8 * (len(words) - wide - plain)
+    """About how wide a text is in pixels. Fonts differ: it is as wide as in those that are wider than most."""
+    return sum(map(_width_of, words))
+
+
+def _width_of(char: str) -> float:
+    if unicodedata.east_asian_width(char) in "WF":
+        return 13.0
+    if char in _BROAD:
+        return 12.0
+    return 7.7 if char.isascii() and not char.isupper() else 9.8

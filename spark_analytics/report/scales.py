@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import attrs
-
-from spark_analytics.time_window import midnight_of
 
 
 @attrs.frozen
@@ -85,13 +83,3 @@ def _label(time: datetime, before: datetime | None, step: int) -> str:
     # The day is written once.
     is_new_day = before is None or before.date() != time.date()
     return f"{clock}\n{day}" if is_new_day else clock
-
-
-def following_days(begin: datetime, end: datetime) -> list[datetime]:
-    """All days of which something is between two moments; what ends at midnight has nothing of the next one."""
-    days = []
-    day = midnight_of(begin)
-    while day < end:
-        days.append(day)
-        day += timedelta(days=1)
-    return days

@@ -69,9 +69,9 @@ INCLUDED_FILES = {
 RUN_ELSEWHERE = {
     ("README.md", "python"): "tests/docs/test_readme.py",
     ("docs/catalogue.rst", "python"): "tests/docs/test_spark_pages.py",
-    ("docs/catalogue.rst", "sql"): "tests/docs/test_spark_pages.py",
+    ("docs/catalogue.rst", "sql"): "tests/spark/test_documented_sql.py",
     ("docs/howto/plugins.rst", "sh"): "tests/docs/test_examples.py",
-    ("docs/audience.rst", "sql"): "tests/spark/test_event_tables.py",
+    ("docs/audience.rst", "sql"): "tests/spark/test_documented_sql.py",
 }
 
 #: Blocks that are no commands, by page and how they begin.

@@ -391,7 +391,7 @@ def test_spark_reads_and_writes_what_is_here(spark: SparkSession, tmp_path: Path
     session.conf.set("fs.defaultFS", "viewfs://c/")
     session.conf.set("fs.viewfs.mounttable.c.linkFallback", f"file://{tmp_path}/other")
     (tmp_path / "other").mkdir()
-    catalogue = Catalogue(tmp_path / "cat[1] {a,b} %41 *?")
+    catalogue = Catalogue(tmp_path / "cat[1] {a,b} %41 *? \\ 12:00")
     write_two(session, catalogue)
     assert paths(catalogue) == ["a", "b"]
     assert {row.path for row in catalogue.open().read(session, "recordings").collect()} == {"a", "b"}

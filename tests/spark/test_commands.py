@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import subprocess
 import time
 from datetime import UTC, datetime, timedelta
@@ -268,6 +269,34 @@ def test_sql(spark: SparkSession, snapshot: Snapshot, capsys: Capture) -> None:
     assert "nonsense" in error
     assert len(error.splitlines()) == 1
     spark.sql("SELECT 1").collect()
+
+
+def test_sql_with_columns_of_the_same_name(spark: SparkSession, snapshot: Snapshot, capsys: Capture) -> None:
+    """An object of JSON has one of them only; in a table both can be seen."""
+    question = "SELECT 1 AS path, 2 AS other, 3 AS path"
+    assert ask(snapshot, "sql", question, "--format", "json") == 1
+    out, error = capsys.readouterr()
+    assert (out, error) == (
+        "",
+        "Two columns are called path, and JSON has one: name them, as in `a.path AS a_path`.\n",
+    )
+    for form, line in (("csv", "1,2,3"), ("table", "   1      2     3")):
+        assert ask(snapshot, "sql", question, "--format", form) == 0
+        assert capsys.readouterr().out.splitlines()[-1] == line
+    assert ask(snapshot, "sql", "SELECT struct(1 AS path, 2 AS path) AS both", "--format", "json") == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_sql_says_in_one_line_that_a_table_cannot_be_read(
+    spark: SparkSession, snapshot: Snapshot, tmp_path: Path, capsys: Capture
+) -> None:
+    """Of a catalogue that was copied in part."""
+    copy = shutil.copytree(snapshot.root, tmp_path / "copy")
+    shutil.rmtree(copy / "keyframes")
+    assert main(["sql", "SELECT 1", "--catalogue", str(copy)]) == 1
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) == 1
+    assert "keyframes" in error
 
 
 # -- the rest ------------------------------------------------------------------------------------------------

@@ -123,3 +123,20 @@ def test_a_channel_that_is_always_on(tmp_path: Path) -> None:
     write(tmp_path, {"destination_states": [state], "publishes": publishes})
     row = asked(Catalogue(tmp_path).open(), NOON, NOON + timedelta(hours=1))["YouTube"]
     assert (row["live_hours"], row["uptime_percent"]) == (1.0, 100.0)
+
+
+def test_drops_that_are_told_in_two_logs_count_once(tmp_path: Path) -> None:
+    """`events` has them as often as the files do. What differs in anything that tells events apart is no copy."""
+    drop = {
+        "event": "destination_dropped", "destination": "YouTube", "reason": "queue_full", "count": 100,
+        "instance": "i1", "number": 7, "time": NOON, "day": NOON.date(),
+    }  # fmt: skip
+    others: list[Row] = [{"number": 8}, {"instance": "i2"}, {"time": NOON + timedelta(seconds=1)}]
+    # Some programs do not count.
+    uncounted = [{**drop, "number": None, "file_id": name, "reason": "closed"} for name in "ab"]
+    events = [{**drop, "file_id": name, "line_end": end} for name, end in (("a", 90), ("b", 180))]
+    write(tmp_path, {"events": [*events, *uncounted, *({**drop, **other} for other in others)]})
+    snapshot = Catalogue(tmp_path).open()
+    row = asked(snapshot, NOON - timedelta(hours=1), NOON + timedelta(hours=1))["YouTube"]
+    assert row["dropped_by_reason"] == {"queue_full": 400, "closed": 100}
+    assert row["dropped"] == 500

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spark_analytics.__main__ import main
 from spark_analytics.catalogue import Catalogue
-from spark_analytics.report import plots
 from spark_analytics.report.curves import MOST_POINTS, Period
 from spark_analytics.report.data import MOST_ROWS, MOST_STRIPS, ReportData, gather
 from spark_analytics.report.page import render
-from spark_analytics.report.scales import nice_ticks, time_ticks
-from spark_analytics.report.words import bytes_in_words, duration, hours, moment, plural, quantity
+from spark_analytics.report.words import bytes_in_words, duration, hours, plural, quantity
 from spark_analytics.time_window import TimeWindow
 from tests.spark.report_world import FIRST, Row, two_weeks, write
 
@@ -72,9 +70,7 @@ def test_the_page_of_two_weeks(two_weeks_root: Path) -> None:
     assert len(page) < 400_000
     recorded = sum(row["duration_ms"] for row in tables["recordings"]) / 3_600_000
     assert f"{recorded:.1f} hours were recorded" in titles(page)[0]
-    steps = [(row["started_at"], 1) for row in tables["viewers"]]
-    steps += [(row["ended_at"], -1) for row in tables["viewers"]]
-    assert data.peak == max(accumulate(step for _, step in sorted(steps)))
+    assert data.peak == most_at_once(tables["viewers"])
     assert max(value or 0 for value in data.viewers[0].values) == data.peak
     assert f"At most {data.peak} viewers" in titles(page)[1]
     assert data.outage_count == len(tables["outages"])
@@ -319,6 +315,7 @@ def test_a_large_catalogue_makes_a_page_of_bounded_size(tmp_path: Path) -> None:
                 "seconds": 9.0,
             }
         )
+    _add_many_destinations(tables)
     data = data_of(tmp_path, tables)
     page = render(data, "x", NOW)
     assert_sound(page)
@@ -333,6 +330,103 @@ def test_a_large_catalogue_makes_a_page_of_bounded_size(tmp_path: Path) -> None:
     assert "changes of Twitch" in left_out
     assert "longest of" in left_out
     assert all(sentence in page for sentence in data.left_out)
+    assert_true(page, tables)
+    # The one that was out longest is hardly ever out, and yet among those that are drawn.
+    assert len(data.destinations) == MOST_STRIPS
+    assert data.destinations[0]["destination"] == "always on"
+    assert ">always on</text>" in page
+
+
+def _add_many_destinations(tables: dict[str, list[Row]]) -> None:
+    """Forty that were live for an hour and out for a tenth of it, and a channel that was out for a quarter of a month's day."""
+    month, began = 30 * 86_400.0, FIRST + timedelta(hours=3)
+    for name, live, out in [
+        *((f"d{number}", 3600.0, 360.0) for number in range(40)),
+        ("always on", month, 21_600.0),
+    ]:
+        ended = began + timedelta(seconds=out)
+        tables["outages"].append(
+            {
+                "destination": name,
+                "app": "live",
+                "stream": name,
+                "began": began,
+                "ended": ended,
+                "seconds": out,
+                "ended_how": "recovered",
+            }
+        )
+        tables["destinations"].append(
+            {
+                "destination": name,
+                "live_seconds": live,
+                "connected_seconds": live - out,
+                "outages": 1,
+                "day": FIRST.date(),
+            }
+        )
+
+
+def assert_true(page: str, tables: dict[str, list[Row]]) -> None:
+    """Tiles and titles are about everything, however little of it is drawn."""
+    recordings, plays, outages = (tables[name] for name in ("recordings", "viewers", "outages"))
+    streams = {(row["app"], row["stream"]) for row in recordings}
+    damaged = sum(row["status"] in ("damaged", "truncated") for row in recordings)
+    recorded = sum(row["duration_ms"] for row in recordings) / 1000
+    size, largest = sum(row["size"] for row in recordings), max(_sizes(recordings).items(), key=itemgetter(1))
+    live, connected = (
+        sum(row[name] for row in tables["destinations"]) for name in ("live_seconds", "connected_seconds")
+    )
+    day, most = max(_seconds_of_days(recordings).items(), key=itemgetter(1))
+    peak = most_at_once(plays)
+    assert dict(re.findall(r'class="tile"><b>(.*?)</b><span>(.*?)</span>', page)) == {
+        hours(recorded): f"recorded in {plural(len(recordings), 'file')}",
+        bytes_in_words(size): f"in files of {len(streams)} streams",
+        f"{damaged:,}": "damaged files",
+        hours(sum(row["watch_seconds"] for row in plays)): f"watched in {plural(len(plays), 'play')}",
+        f"{peak:,}": "viewers at the same time, at most",
+        f"{100 * connected / live:.2f} %": "of live time at destinations",
+    }
+    longest = max(outages, key=itemgetter("seconds"))
+    found = titles(page)
+    assert (
+        found[0]
+        == f"{quantity(recorded / 3600)} hours were recorded; {day.day} {day:%B} has most: {quantity(most / 3600)}"
+    )
+    assert found[1].startswith(f"At most {peak} viewers watched at the same time: on ")
+    assert found[2].startswith(
+        f"{longest['destination']} was out longest: {duration(longest['seconds'])}; it was up "
+    )
+    assert (
+        found[3]
+        == f"{plural(len(outages), 'outage')} of destinations, the longest {duration(longest['seconds'])} ({longest['destination']})"
+    )
+    assert found[5].startswith(f"{plural(len(tables['incidents']), 'incident')} in the recordings: freeze (")
+    assert found[6] == f"{largest[0]} takes most room: {bytes_in_words(largest[1])} of {bytes_in_words(size)}"
+    assert found[7] == f"{plural(damaged, 'file')} of {len(recordings):,} are damaged"
+
+
+def _sizes(recordings: list[Row]) -> Counter[str]:
+    sizes: Counter[str] = Counter()
+    for row in recordings:
+        sizes[f"{row['app']}/{row['stream']}"] += row["size"]
+    return sizes
+
+
+def _seconds_of_days(recordings: list[Row]) -> dict[datetime, float]:
+    seconds: dict[datetime, float] = defaultdict(float)
+    for row in recordings:
+        begin, end = row["started_at"], row["started_at"] + timedelta(milliseconds=row["duration_ms"])
+        while begin < end:
+            midnight = begin.replace(hour=0, minute=0) + timedelta(days=1)
+            seconds[midnight - timedelta(days=1)] += (min(midnight, end) - begin).total_seconds()
+            begin = midnight
+    return seconds
+
+
+def most_at_once(plays: list[Row]) -> int:
+    steps = [(row["started_at"], 1) for row in plays] + [(row["ended_at"], -1) for row in plays]
+    return max(accumulate(step for _, step in sorted(steps)))
 
 
 def test_the_command(two_weeks_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -354,68 +448,3 @@ def test_the_command(two_weeks_root: Path, tmp_path: Path, capsys: pytest.Captur
     assert "There is no catalogue in" in capsys.readouterr().err
     assert main(["report", str(two_weeks_root), "--html", str(tmp_path / "no" / "where.html")]) == 1
     assert "where.html cannot be written: there is no folder" in capsys.readouterr().err
-
-
-# -- pieces --------------------------------------------------------------------------------------------------
-
-
-@given(st.floats(min_value=0, max_value=1e15))
-def test_ticks_are_few_round_and_reach_far_enough(highest: float) -> None:
-    ticks = nice_ticks(highest)
-    assert 2 <= len(ticks) <= 7
-    assert ticks[0] == 0
-    assert ticks[-1] >= highest * (1 - 1e-9)
-    assert ticks == sorted(ticks)
-
-
-@given(
-    st.floats(min_value=0, max_value=4e9),
-    st.floats(min_value=0, max_value=5e9),
-    st.integers(2, 14),
-)
-def test_ticks_of_time_are_inside(second: float, seconds: float, most: int) -> None:
-    begin = datetime.fromtimestamp(second, UTC)
-    end = begin + timedelta(seconds=min(seconds, 3e9))
-    ticks = time_ticks(begin, end, most)
-    assert len(ticks) <= most + 1
-    assert all(begin <= tick.time <= end and tick.label for tick in ticks)
-
-
-def test_labels_of_time() -> None:
-    noon = datetime(2026, 11, 16, 22, tzinfo=UTC)
-    assert [tick.label for tick in time_ticks(noon, noon + timedelta(hours=4), 4)] == [
-        "22:00\n16 Nov", "23:00", "00:00\n17 Nov", "01:00", "02:00",
-    ]  # fmt: skip
-    assert [tick.label for tick in time_ticks(noon, noon + timedelta(days=3), 4)] == [
-        "17 Nov",
-        "18 Nov",
-        "19 Nov",
-    ]
-
-
-@given(st.text(max_size=200), st.floats(20, 1000))
-def test_names_fit(words: str, room: float) -> None:
-    short = plots._fitting(words, room)
-    assert plots._width(short) <= max(room, 40)
-
-
-def test_a_line_is_broken_where_nothing_is() -> None:
-    times = [FIRST + timedelta(hours=hour) for hour in range(6)]
-    series = plots.Series("x", list(zip(times, [1.0, 2.0, None, 3.0, None, 4.0], strict=True)))
-    picture = plots.line_chart([series], times[0], times[-1], 400, "x")
-    assert picture.count("<path") == 1
-    assert picture.count("<circle") == 2, "a point alone is a dot"
-
-
-def test_words() -> None:
-    assert [duration(seconds) for seconds in (0, 2.5, 59.6, 61, 3600, 3661, 90_000, 864_000)] == [
-        "0 s", "2.5 s", "1 min", "1 min 1 s", "1 h", "1 h 1 min", "1 d 1 h", "10 d",
-    ]  # fmt: skip
-    assert [bytes_in_words(size) for size in (0, 999, 1500, 2.5e6, 3e9, 5e11, 1e12)] == [
-        "0 B", "999 B", "1.5 kB", "2.5 MB", "3.0 GB", "500 GB", "1.0 TB",
-    ]  # fmt: skip
-    assert [quantity(value) for value in (0.123, 1.25, 99.94, 1234.5)] == ["0.12", "1.2", "99.9", "1,234"]
-    assert (hours(44), hours(1815), hours(5400)) == ("44 s", "30 min", "1.5 h")
-    assert (plural(1, "file"), plural(2000, "file")) == ("1 file", "2,000 files")
-    assert moment(FIRST) == "2026-11-02"
-    assert moment(FIRST + timedelta(hours=5)) == "2026-11-02 05:00"
