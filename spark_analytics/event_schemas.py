@@ -117,7 +117,11 @@ SERVERS = Table(
         Column("ended_how", "string", "`stopped`, `died` (its last event is no goodbye) or `running`"),
         Column("last_number", "bigint", "the number of the last event"),
         Column("events", "bigint", "how many were read"),
-        Column("missing_events", "bigint", "how many were lost, or are in no file"),
+        Column(
+            "missing_events",
+            "bigint",
+            "how many were lost, or are in no file; null if the log has no numbers",
+        ),
         Column(DAY, "date", "of `started_at`"),
     ),
     ("started_at",),
@@ -161,7 +165,9 @@ VIEWERS = Table(
         _REASONS,
         *_STALLS,
         Column(
-            "ended_how", "string", "`left`, `lost`, `too slow`, `server stopped`, `server died`, `watching`"
+            "ended_how",
+            "string",
+            "`left`, `lost`, `too slow`, `sent away` (over another limit), `server stopped`, `server died`, `watching`",
         ),
         Column("end_reason", "string", "the same in the words of the server"),
         Column("peer", "string", "where the viewer comes from"),

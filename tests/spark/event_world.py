@@ -68,9 +68,9 @@ class FakeServer:
     def stop(self) -> None:
         self.tell("server_stopped", duration=self.now - self._began)
 
-    def connect(self, connection: str, client: str = "ffplay") -> None:
+    def connect(self, connection: str, client: str = "ffplay", peer: str | None = None) -> None:
         self.tell("connection_opened", connection, peer=f"10.0.0.{int(connection[1:])}:999")
-        self.tell("connect", connection, app="live", client=client)
+        self.tell("connect", connection, app="live", client=client, peer=peer)
 
     def close(self, connection: str, peer: str | None = None) -> None:
         peer = peer or f"10.0.0.{int(connection[1:])}:999"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -179,3 +180,83 @@ def test_a_row_never_ends_before_it_begins(make: Make) -> None:
     assert archive.values("publishes", "started_at", "ended_at", "seconds") == [
         (moment(1000), moment(1000), 0.0)
     ]
+
+
+def test_a_line_that_lacks_something_is_in_events_only(make: Make) -> None:
+    """Every question about viewers or destinations ended with such a row for ever."""
+    server = FakeServer()
+    server.start()
+    server.connect("c1")
+    server.at(10).join("c1")
+    server.destination("connecting", address="rtmp://a")
+    server.destination("failed", error_class="network", reason="gone")
+    good = len(server.lines)
+    for name, stream in ((None, "live/test"), ("c1", None), (None, None)):
+        for event in ("play_started", "play_stopped", "publish_started", "publish_stopped", "codec_detected"):
+            server.tell(event, name, stream, duration=1.0)
+        server.tell("media_statistics", name, stream, role="player", seconds=30.0, messages=1)
+        for event in ("connecting", "connected", "failed", "dropped", "given_up", "statistics", "closed"):
+            destination = None if name is None else "YouTube"
+            server.tell(f"destination_{event}", None, stream, destination=destination, reason="not_connected")
+    server.tell("connection_closed", None, peer="10.9.9.9:1")
+    server.at(20).leave("c1", messages=3)
+    server.destination("dropped", reason="queue_full", count=2)
+    server.destination("closed", messages=0)
+    server.stop()
+    archive = index(make, server, [good])
+    assert len(archive.rows("events")) == len(server.lines)
+    assert plays(archive) == [("c1", moment(10), moment(20), 10.0, "left", 3)]
+    assert archive.rows("publishes") == []
+    assert archive.values("deliveries", "who", "messages") == [("YouTube", 0), ("c1", 3)]
+    columns = ("destination", "stream", "seconds", "failures", "ended_how")
+    assert archive.values("outages", *columns) == [("YouTube", "test", 10.0, 1, "closed")]
+    assert {row["destination"] for row in archive.rows("destination_states")} == {"YouTube"}
+    assert archive.values("destinations", "destination", "dropped") == [("YouTube", 2)]
+
+
+def test_the_peer_is_the_one_that_was_known_last(make: Make) -> None:
+    """Behind a proxy that is not the first. Servers before told it only when the connection was closed, and at the time of
+    the first run it is the proxy's still.
+    """
+    server = FakeServer()
+    server.start()
+    server.connect("c9", peer="3.0.0.1:5")
+    server.connect("c8")
+    for name in ("c8", "c9"):
+        server.at(10).join(name)
+    server.at(20).leave("c8")
+    cut = len(server.lines)
+    server.at(30).close("c8", peer="2.0.0.1:5")
+    server.at(40).stop()
+    archive = index(make, server, [cut])
+    assert archive.values("viewers", "connection", "peer", "client") == [
+        ("c8", "2.0.0.1:5", "ffplay"),
+        ("c9", "3.0.0.1:5", "ffplay"),
+    ]
+
+
+def test_who_goes_over_a_limit_is_sent_away(make: Make) -> None:
+    server = FakeServer()
+    server.start()
+    for name, reason in (
+        ("c1", "the peer sent more than 10 commands in a second (limit: commands_per_second)"),
+        ("c2", "the peer took no byte for 30 s (limit: stall_timeout)"),
+        ("c3", "the peer broke it off"),
+    ):
+        server.join(name)
+        server.leave(name, reason=reason)
+    archive = index(make, server)
+    how = [("c1", "sent away"), ("c2", "too slow"), ("c3", "lost")]
+    assert archive.values("viewers", "connection", "ended_how") == how
+
+
+def test_how_many_events_are_missing_is_not_known_without_numbers(make: Make) -> None:
+    """Logs of other programs have none."""
+    archive = make()
+    lines = [json.loads(line) for line in two_plays_of_each().lines if line]
+    log = archive.logs / "events_20261116_120000.jsonl"
+    for last in (12, None):
+        kept = [{key: line[key] for key in line if key != "number"} for line in lines[:last]]
+        log.write_text("".join(json.dumps(line) + "\n" for line in kept))
+        archive.index(END)
+        assert archive.values("servers", "events", "missing_events") == [(len(kept), None)]
