@@ -93,6 +93,8 @@ class ClientConnected(Event):
     name = "connect"
     sentence = "connect of {connection} to application {app!r} ({client})"
     connection: str
+    #: Where it comes from. Behind a proxy that is not known yet when the connection is opened.
+    peer: str
     app: str
     client: str
 

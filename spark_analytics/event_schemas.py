@@ -98,7 +98,7 @@ EVENTS = Table(
 
 OPEN_EVENTS = Table(
     "open_events",
-    1,
+    2,
     "The events of what has not ended yet, some of them added up: what the next run of `index` begins with.",
     tuple(column for column in EVENTS.columns if column.name not in ("file_id", "line_end", "line")),
     ("instance", "number"),
@@ -106,7 +106,7 @@ OPEN_EVENTS = Table(
 
 SERVERS = Table(
     "servers",
-    1,
+    2,
     "One row for each run of a server.",
     (
         _INSTANCE,
@@ -117,7 +117,11 @@ SERVERS = Table(
         Column("ended_how", "string", "`stopped`, `died` (its last event is no goodbye) or `running`"),
         Column("last_number", "bigint", "the number of the last event"),
         Column("events", "bigint", "how many were read"),
-        Column("missing_events", "bigint", "how many were lost, or are in no file"),
+        Column(
+            "missing_events",
+            "bigint",
+            "how many were lost, or are in no file; null if the log has no numbers",
+        ),
         Column(DAY, "date", "of `started_at`"),
     ),
     ("started_at",),
@@ -125,7 +129,7 @@ SERVERS = Table(
 
 DELIVERIES = Table(
     "deliveries",
-    1,
+    2,
     "One row for each report (every 30 s) on what went through: to a viewer or a destination, or from a publisher.",
     (
         Column("role", "string", "`viewer`, `destination` or `publisher`"),
@@ -146,7 +150,7 @@ DELIVERIES = Table(
 
 VIEWERS = Table(
     "viewers",
-    1,
+    2,
     "One row for each play.",
     (
         *_STREAM,
@@ -161,7 +165,9 @@ VIEWERS = Table(
         _REASONS,
         *_STALLS,
         Column(
-            "ended_how", "string", "`left`, `lost`, `too slow`, `server stopped`, `server died`, `watching`"
+            "ended_how",
+            "string",
+            "`left`, `lost`, `too slow`, `sent away` (over another limit), `server stopped`, `server died`, `watching`",
         ),
         Column("end_reason", "string", "the same in the words of the server"),
         Column("peer", "string", "where the viewer comes from"),
@@ -175,7 +181,7 @@ VIEWERS = Table(
 
 PUBLISHES = Table(
     "publishes",
-    1,
+    2,
     "One row for each time that somebody published a stream.",
     (
         *_STREAM,
@@ -200,7 +206,7 @@ PUBLISHES = Table(
 
 AUDIENCE = Table(
     "audience",
-    1,
+    2,
     "One row for each minute in which somebody watched a stream at a server.",
     (
         *_STREAM,
@@ -218,7 +224,7 @@ AUDIENCE = Table(
 
 DESTINATION_STATES = Table(
     "destination_states",
-    1,
+    2,
     "One row for each time in which a destination was in one state, for one stream.",
     (
         Column("destination", "string", "its name"),
@@ -237,7 +243,7 @@ DESTINATION_STATES = Table(
 
 OUTAGES = Table(
     "outages",
-    1,
+    2,
     "One row for each time in which a destination did not get a stream, after at least one failure.",
     (
         Column("destination", "string", "its name"),
@@ -267,7 +273,7 @@ OUTAGES = Table(
 
 DESTINATIONS = Table(
     "destinations",
-    1,
+    2,
     "One row for each destination and day.",
     (
         Column("destination", "string", "its name"),

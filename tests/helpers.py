@@ -222,6 +222,16 @@ class SocketClient(Protocol):
             await until(lambda: self.lost is not None, "the end of the connection")
 
 
+class ProxiedClient(SocketClient):
+    """A client behind a proxy, which says first who it is."""
+
+    @override
+    def connectionMade(self) -> None:
+        assert self.transport is not None
+        self.transport.write(b"PROXY TCP4 198.51.100.7 127.0.0.1 4000 1935\r\n")
+        super().connectionMade()
+
+
 async def connect_client(endpoint: str | IStreamClientEndpoint, app: str = "live") -> SocketClient:
     """An RTMP client that has sent `connect` and got its answer."""
     if isinstance(endpoint, str):

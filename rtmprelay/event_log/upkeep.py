@@ -72,6 +72,9 @@ class Upkeep:
             next(compressing)
         except StopIteration:
             self._compressing = None
+        except FileNotFoundError:
+            # Another server that shares the folder was faster, or somebody deleted it.
+            self._compressing = None
         except OSError as error:
             # It stays as it is, and is tried again at a later look.
             self._compressing = None
@@ -89,9 +92,12 @@ class Upkeep:
 
     def _look(self, active: Path | None) -> None:
         """Find what servers before left behind, and what is too old."""
+        in_work = {active, *self._to_compress}
+        if self._compressing is not None:
+            in_work.add(self._path)
         for path, modified in sorted(_event_logs(self._folder)):
             age = self._wall_clock() - modified
-            if path == active or path in self._to_compress:
+            if path in in_work:
                 continue
             if self._settings.keep is not None and age > self._settings.keep:
                 self._delete(path)

@@ -196,7 +196,11 @@ class RtmpServerProtocol(RtmpConnection):
             self._user = login.user
         self._session.accept(event.request_id)
         self.factory.has_connected(self)
-        self._tell(events.ClientConnected(connection=self.connection_id, app=event.app, client=event.client))
+        self._tell(
+            events.ClientConnected(
+                connection=self.connection_id, peer=self.peer, app=event.app, client=event.client
+            )
+        )
 
     def _refuse_login(self, event: asked.ConnectRequested, login: LoginRefused) -> None:
         self._session.reject(event.request_id, StatusCode.CONNECT_REJECTED, login.description)

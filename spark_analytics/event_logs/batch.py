@@ -28,6 +28,20 @@ def each_once(events: DataFrame) -> DataFrame:
     return events.dropDuplicates(_SAME)
 
 
+# Of the server's all have these. A row without who or what it is about would be no answer to any question.
+_IS_WHOLE = """CASE
+    WHEN event IN ('play_started', 'play_stopped', 'publish_started', 'publish_stopped', 'codec_detected',
+        'media_statistics') THEN connection IS NOT NULL AND stream IS NOT NULL
+    WHEN startswith(event, 'connection_') THEN connection IS NOT NULL
+    WHEN startswith(event, 'destination_') THEN destination IS NOT NULL AND stream IS NOT NULL
+    ELSE true END"""
+
+
+def whole(events: DataFrame) -> DataFrame:
+    """Events that have what the tables need of them."""
+    return events.where(_IS_WHOLE)
+
+
 @attrs.frozen
 class Batch:
     """New events and the open ones of the run before, which together tell what has ended meanwhile.
@@ -61,7 +75,7 @@ class Batch:
             for server in servers
         ]
         return cls(
-            new.select(columns).unionByName(open_before.select(columns)),
+            whole(new.select(columns).unionByName(open_before.select(columns))),
             new.sparkSession.createDataFrame(rows, SERVER_SCHEMA),
         )
 

@@ -8,16 +8,12 @@ from pyspark.sql import functions as fn
 from spark_analytics.event_logs import outlets
 from spark_analytics.event_logs.batch import Batch
 from spark_analytics.event_logs.columns import SUMS, names
+from spark_analytics.event_logs.connections import of_connections
+from spark_analytics.event_logs.spells import STARTED, STOPPED
 from spark_analytics.event_schemas import OPEN_EVENTS
 
-_OF_CONNECTIONS = """event IN ('connection_opened', 'connect', 'connection_closed', 'play_started', 'play_stopped',
-    'publish_started', 'publish_stopped', 'codec_detected', 'media_statistics')"""
-
-_CLOSED = (
-    "max(IF(event = 'connection_closed', time, NULL)) OVER (PARTITION BY instance, connection) AS closed_at"
-)
-
-_BEGUN = """count_if(event IN ('play_started', 'publish_started'))
+# Between two starts or ends all reports belong to the same spell.
+_GROUP = f"""count_if({STARTED} OR {STOPPED})
     OVER (PARTITION BY instance, connection, app, stream ORDER BY number ROWS UNBOUNDED PRECEDING) AS group"""
 
 _DESTINATION_CLOSED = f"""max(IF(event = 'destination_closed', time, NULL))
@@ -28,7 +24,7 @@ _KEYS = ("instance", "connection", "destination", "app", "stream", "event", "rol
 
 def open_events(batch: Batch, steps: DataFrame) -> DataFrame:
     """Rows of `open_events`. Statistics are added up: one row for each play, publish and broadcast."""
-    people = batch.events.where(_OF_CONNECTIONS).selectExpr("*", _CLOSED, _BEGUN)
+    people = of_connections(batch.events).selectExpr("*", _GROUP)
     # The minute in which the log ends is counted anew by the next run, and who left in it belongs to it.
     people = batch.with_servers(people).where(
         "closed_at IS NULL OR closed_at >= date_trunc('minute', last_seen)"

@@ -27,14 +27,39 @@ def without_copies(found: Iterable[FoundFile], known: Mapping[str, Row]) -> list
         known: The rows of `event_files` by `file_id`.
     """
     found = list(found)
-    best: dict[str, FoundFile] = {}
     foreign = [one for one in found if one.is_foreign]
+    copies: dict[str, list[FoundFile]] = defaultdict(list)
     for one in [*(one for one in found if not one.is_foreign), *_told_apart(foreign, known)]:
-        other = best.get(one.file_id)
-        # A copy in another place may not be complete. A compressed one is.
-        if other is None or (one.is_compressed, one.size) > (other.is_compressed, other.size):
-            best[one.file_id] = one
-    return sorted(best.values(), key=lambda one: one.name)
+        copies[one.file_id].append(one)
+    best = [_best(logs, known.get(file_id)) for file_id, logs in copies.items()]
+    return sorted(best, key=_name)
+
+
+def _best(copies: list[FoundFile], row: Row | None) -> FoundFile:
+    """The copy that goes furthest, and of those the plain one: it may be the log itself, which grows.
+
+    Args:
+        row: The row of `event_files`, if the log was read before.
+    """
+    if len(copies) == 1:
+        return copies[0]
+    read_until = 0 if row is None else row["read_until"]
+    said = {one: text_size(one) or 0 for one in copies}
+    reach = {one: size for one, size in said.items() if size >= read_until} or said
+    if len(set(reach.values())) > 1:
+        plain = max((size for one, size in reach.items() if not one.is_compressed), default=-1)
+        # Only of those that say that they have more, it must be known whether that is true.
+        reach = {one: size if size <= plain else _readable_size(one) for one, size in reach.items()}
+    return max(sorted(reach, key=_name), key=lambda one: (reach[one], not one.is_compressed))
+
+
+def _name(found: FoundFile) -> str:
+    return found.name
+
+
+def _readable_size(found: FoundFile) -> int:
+    """How much text there is in a file. A compressed one that was not copied to its end says anything."""
+    return sum(map(len, _blocks(found)))
 
 
 def log_is_gone(path: str) -> bool:

@@ -52,7 +52,7 @@ def _reports(batch: Batch) -> DataFrame:
 
 
 def _rests(rows: DataFrame, whose: dict[str, str]) -> DataFrame:
-    return _made(rows.where("is_new AND stopped_at IS NOT NULL"), {**_REST, **whose})
+    return _made(rows.where("has_just_stopped"), {**_REST, **whose})
 
 
 def _made(rows: DataFrame, values: dict[str, str]) -> DataFrame:

@@ -150,7 +150,9 @@ def _row(found: FoundFile, known: Row | None, result: ReadResult | None, now: da
     changed = datetime.fromtimestamp(found.mtime_ns / 1e9, UTC)
     finished = found.is_compressed or (now - changed).total_seconds() > _STILL_WRITING
     error = found.error or result.problem or old_error
-    torn = max(0, (text_size(found) or 0) - read_until) if finished and error is None else 0
+    # What a damaged compressed file says of its size is not to be trusted.
+    is_sure = error is None or not (found.is_compressed or found.error or error.startswith(CANNOT_READ))
+    torn = max(0, (text_size(found) or 0) - read_until) if finished and is_sure else 0
     first_event = _earliest(before["first_event"], result.first_event)
     return {
         "file_id": found.file_id,

@@ -22,6 +22,9 @@ GZIP = ".gz"
 
 _NAME = re.compile(r"events_\d{8}_\d{6}(?:-\d{1,9})?\.jsonl(?:\.gz)?", re.ASCII)
 
+#: What the server calls a file while it compresses it.
+_UNFINISHED = ".gz.tmp"
+
 #: The first line is searched for its end so far, and the end of the file for its last line.
 _LONGEST_LINE = 1024 * 1024
 
@@ -94,7 +97,7 @@ def _names(place: str) -> Iterator[str]:
                 yield from (
                     os.path.abspath(os.path.join(parent, name)) for name in names if _NAME.fullmatch(name)
                 )
-        else:
+        elif not match.endswith(_UNFINISHED):
             yield os.path.abspath(match)
 
 

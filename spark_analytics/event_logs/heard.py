@@ -101,6 +101,7 @@ def servers_of(counted: Iterable[Mapping[str, Any]]) -> list[tuple[Server, int]]
                 row["has_stopped"],
                 row["last_number"],
                 row["events"],
+                is_numbered=row["is_numbered"],
             ),
             row["first_number"],
         )

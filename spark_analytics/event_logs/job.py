@@ -94,6 +94,8 @@ _OF_SERVER = (
     "max(host) AS host",
     "max(version) AS version",
     "max(event = 'server_stopped') AS has_stopped",
+    # Now and then both are the same by chance.
+    "max(number != line_end) AS is_numbered",
 )
 
 _OF_FILE = (

@@ -164,5 +164,5 @@ def broadcasts(steps_of: DataFrame, batch: Batch) -> DataFrame:
         fn.expr(f"max(IF({report}, time, NULL)) AS reported_at"),
         *map(fn.expr, rests),
     )
-    is_new = "coalesce(stop_number > known_number, false) AS is_new"
-    return batch.with_servers(rows).selectExpr("*", is_new)
+    has_just_stopped = "coalesce(stop_number > known_number, false) AS has_just_stopped"
+    return batch.with_servers(rows).selectExpr("*", has_just_stopped)

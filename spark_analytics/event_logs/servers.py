@@ -25,6 +25,7 @@ class Server:
 
     Attributes:
         known_number, known_until: Up to where its events were known before this run of the index.
+        is_numbered: Whether it counts its events; if not, their place in the file is their number.
     """
 
     instance: str
@@ -37,6 +38,7 @@ class Server:
     events: int
     known_number: int = -1
     known_until: datetime | None = None
+    is_numbered: bool = True
 
     def joined(self, new: Server) -> Server:
         """With what is new."""
@@ -51,6 +53,7 @@ class Server:
             self.events + new.events,
             self.known_number,
             self.known_until,
+            self.is_numbered or new.is_numbered,
         )
 
     def ended_how(self, now: datetime) -> str:
@@ -74,7 +77,7 @@ class Server:
             "ended_how": self.ended_how(now),
             "last_number": self.last_number,
             "events": self.events,
-            "missing_events": max(0, self.last_number - self.events),
+            "missing_events": max(0, self.last_number - self.events) if self.is_numbered else None,
             DAY: self.started_at.date(),
         }
 
@@ -93,6 +96,7 @@ def known_servers(rows: Iterable[Mapping[str, Any]]) -> dict[str, Server]:
             row["events"],
             row["last_number"],
             row["last_seen"],
+            row["missing_events"] is not None,
         )
         for row in rows
     }

@@ -15,7 +15,7 @@ from pyspark.sql import functions as fn
 from spark_analytics.catalogue import Change, Snapshot, folder_of
 from spark_analytics.event_logs import daily, outlets
 from spark_analytics.event_logs.audience import audience
-from spark_analytics.event_logs.batch import Batch, each_once
+from spark_analytics.event_logs.batch import Batch, each_once, whole
 from spark_analytics.event_logs.carrying import open_events
 from spark_analytics.event_logs.deliveries import DESTINATION, deliveries
 from spark_analytics.event_logs.spells import spells
@@ -103,7 +103,7 @@ def _write_destinations(writer: _Writer, first: date) -> None:
         writer.all("destination_states").where(_reaches("ended", first)),
         writer.all("publishes").where(_reaches("ended_at", first)),
         writer.all("outages").where(in_days),
-        each_once(drops),
+        each_once(whole(drops)),
         writer.all("deliveries").where(in_days & (fn.col("role") == DESTINATION)),
     )
     writer.replace_days("destinations", rows.where(in_days), first)

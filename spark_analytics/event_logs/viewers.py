@@ -7,9 +7,15 @@ from pyspark.sql import DataFrame
 from spark_analytics.event_logs.columns import server_gone
 from spark_analytics.event_logs.spells import PLAY, PUBLISH
 
+
+def _without_its_end(running: str) -> str:
+    """How something has ended whose own end was not told."""
+    return f"IF(closed_at IS NULL, {server_gone(running)}, 'lost')"
+
+
 # In one word, from the sentence of the server.
 _HOW_A_VIEWER_LEFT = f"""CASE
-    WHEN stopped_at IS NULL THEN {server_gone("watching")}
+    WHEN stopped_at IS NULL THEN {_without_its_end("watching")}
     WHEN reason LIKE '%server stop%' THEN 'server stopped'
     WHEN reason LIKE '%stall_timeout%' OR reason LIKE '%took no byte%' THEN 'too slow'
     WHEN reason LIKE '%(limit:%' THEN 'sent away'
@@ -17,7 +23,7 @@ _HOW_A_VIEWER_LEFT = f"""CASE
     ELSE 'left' END AS ended_how"""
 
 _HOW_A_PUBLISH_ENDED = f"""CASE
-    WHEN stopped_at IS NULL THEN {server_gone("live")}
+    WHEN stopped_at IS NULL THEN {_without_its_end("live")}
     WHEN reason LIKE '%server stop%' THEN 'server stopped'
     WHEN clean THEN 'ended'
     ELSE 'lost' END AS ended_how"""

@@ -177,6 +177,32 @@ def test_a_failure_is_told_once_and_harms_nothing(caretaker: Caretaker) -> None:
     assert len([name for name in caretaker.names if name.endswith(".jsonl")]) == 3
 
 
+def test_a_file_that_another_server_was_faster_with_is_no_failure(caretaker: Caretaker) -> None:
+    """Two servers share the folder, and both have found what a third one left. A real failure is told then as ever."""
+    for hour in range(3):
+        caretaker.make(f"events_20261116_{hour:02d}0000.jsonl", DAY / 2)
+    caretaker.upkeep.step(None)
+    other = Caretaker(caretaker.folder, gzip=True)
+    other.work()
+    caretaker.work()
+    assert len([name for name in caretaker.names if name.endswith(".gz")]) == 3
+    path = caretaker.make("events_20261116_050000.jsonl", DAY / 2)
+    path.with_name(path.name + ".gz.tmp").mkdir()
+    caretaker.upkeep.finished(path)
+    caretaker.work()
+    assert [event.error for event in caretaker.told.of(EventLogFailed)] == ["EISDIR"]
+    assert other.told.events == []
+
+
+def test_a_look_while_a_file_is_being_compressed(caretaker: Caretaker) -> None:
+    caretaker.make("events_20261115_120000.jsonl", DAY)
+    assert caretaker.upkeep.step(None)
+    caretaker.clock.advance(3600)
+    caretaker.work()
+    assert caretaker.names == ["events_20261115_120000.jsonl.gz"]
+    assert caretaker.told.events == []
+
+
 def test_a_name_that_was_taken_gets_a_number_even_if_the_other_is_compressed(tmp_path: Path) -> None:
     first, one = open_on_disk(tmp_path / "made", NOON)
     one.append(b"{}\n")

@@ -178,7 +178,7 @@ def test_a_field_cannot_stand_in_for_what_the_line_is_about() -> None:
     ],
 )
 def test_nobody_forges_a_line(name: str) -> None:
-    event = ClientConnected(connection="c000001", app="live", client=name)
+    event = ClientConnected(connection="c000001", peer="x:1", app="live", client=name)
     text = format_text(logged(event.sentence, **event.fields()))
     assert text is not None
     lines = text.splitlines()

@@ -31,6 +31,7 @@ from rtmprelay.streams.frames import FrameBatch
 from rtmprelay.streams.live_stream import LiveStream
 from tests.helpers import (
     EventList,
+    ProxiedClient,
     SocketClient,
     group,
     inter,
@@ -48,16 +49,6 @@ from tests.streams.merging_helpers import FixedMerging, Receiver
 WINDOW = 0.1
 
 KINDS = ["tcp", "ssl", "unix", "haproxy"]
-
-
-class ProxiedClient(SocketClient):
-    """A client behind a proxy, which says first who it is."""
-
-    @override
-    def connectionMade(self) -> None:
-        assert self.transport is not None
-        self.transport.write(b"PROXY TCP4 198.51.100.7 127.0.0.1 4000 1935\r\n")
-        super().connectionMade()
 
 
 class PacedService:

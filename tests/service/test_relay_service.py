@@ -32,6 +32,7 @@ from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.wire.handshake import ClientHandshake
 from tests.helpers import (
     EventList,
+    ProxiedClient,
     SocketClient,
     connect_client,
     group,
@@ -369,6 +370,19 @@ async def test_behind_a_proxy_the_real_peer_is_shown_and_counted(start: Start) -
     assert seen.of(events.ConnectionRefused) == []
     await service.stopService()
     assert {event.peer for event in seen.of(events.ConnectionClosed)} == peers
+
+
+@real_reactor_test
+async def test_behind_a_proxy_the_connect_tells_who_it_is(start: Start) -> None:
+    """Whoever asks who watches need not wait until they have gone."""
+    service = start(config=RelayConfig(listen=(f"haproxy:{LOOPBACK}",)))
+    seen = EventList()
+    service.events.add_sink(seen)
+    endpoint = TCP4ClientEndpoint(the_reactor(), "127.0.0.1", port_of(service.addresses[0]))
+    client = await connectProtocol(endpoint, ProxiedClient())
+    await until(lambda: seen.of(events.ClientConnected), "the connect")
+    assert [event.peer for event in seen.of(events.ClientConnected)] == ["198.51.100.7:4000"]
+    await client.close()
 
 
 @real_reactor_test

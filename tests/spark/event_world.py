@@ -23,6 +23,8 @@ class FakeServer:
         self.instance = instance
         self.now = at
         self.lines: list[str] = []
+        #: When each of them happened.
+        self.times: list[datetime] = []
         #: How many lines there were at some points of the story.
         self.marks: dict[str, int] = {}
         self._began = at
@@ -47,6 +49,7 @@ class FakeServer:
             **fields,
         }
         self.lines.append(json.dumps(values))
+        self.times.append(moment(self.now))
 
     def mark(self, name: str) -> None:
         """Remember this point."""
@@ -55,6 +58,7 @@ class FakeServer:
     def lose(self, count: int) -> None:
         """So many events are lost."""
         self.lines += [""] * count
+        self.times += [moment(self.now)] * count
 
     # -- what usually happens ------------------------------------------------------------------------------
 
@@ -64,9 +68,13 @@ class FakeServer:
     def stop(self) -> None:
         self.tell("server_stopped", duration=self.now - self._began)
 
-    def connect(self, connection: str, client: str = "ffplay") -> None:
+    def connect(self, connection: str, client: str = "ffplay", peer: str | None = None) -> None:
         self.tell("connection_opened", connection, peer=f"10.0.0.{int(connection[1:])}:999")
-        self.tell("connect", connection, app="live", client=client)
+        self.tell("connect", connection, app="live", client=client, peer=peer)
+
+    def close(self, connection: str, peer: str | None = None) -> None:
+        peer = peer or f"10.0.0.{int(connection[1:])}:999"
+        self.tell("connection_closed", connection, peer=peer, reason="x", limit=None, duration=1.0)
 
     def join(self, connection: str, stream: str = "live/test") -> None:
         self._begun[connection, stream] = self.now

@@ -209,6 +209,71 @@ def test_of_two_copies_one_is_taken(tmp_path: Path) -> None:
 
 
 NUMBERED = b'{"instance": "i1", "number": 1}\n'
+GROWN = NUMBERED + TEXT
+
+
+def rows_of(*known: tuple[FoundFile, int]) -> dict[str, Row]:
+    """What `event_files` says of logs that were read so far."""
+    return {one.file_id: {"read_until": read_until, "path": one.path} for one, read_until in known}
+
+
+def test_a_backup_of_a_log_that_is_being_written_is_not_the_log(tmp_path: Path) -> None:
+    """It is compressed, and it ends where the log was when it was made, or in the middle of what was copied."""
+    plain = write(tmp_path / "live", GROWN)
+    backup = write(tmp_path / "backup", GROWN[: len(GROWN) // 10], "events_20261116_120000.jsonl.gz")
+    assert [found.name for found in find(tmp_path)] == [str(plain)]
+    # Its last bytes say how much text it has; those of half a file say anything.
+    data = gzip.compress(GROWN)
+    for end in (b"\xff\xff\xff\xff", b"\x00\x00\x00\x00"):
+        backup.write_bytes(data[: len(data) // 2] + end)
+        assert [found.name for found in find(tmp_path)] == [str(plain)]
+    write(tmp_path / "backup", GROWN, "events_20261116_120000.jsonl.gz")
+    assert [found.name for found in find(tmp_path)] == [str(plain)]
+
+
+def test_the_copy_that_goes_furthest_is_read(tmp_path: Path) -> None:
+    half = len(GROWN) // 2
+    write(tmp_path / "a", GROWN[:half])
+    cut = write(tmp_path / "b", GROWN, "events_20261116_120000.jsonl.gz")
+    cut.write_bytes(cut.read_bytes()[:-200] + b"\xff" * 4)
+    whole = write(tmp_path / "c", GROWN, "events_20261116_120000.jsonl.gz")
+    write(tmp_path / "d", GROWN[: half + 1], "events_20261116_120000.jsonl.gz")
+    (best,) = find(tmp_path)
+    assert best.name == str(whole)
+    # What was read of it before is not looked for in those that do not have it.
+    whole.unlink()
+    cut.unlink()
+    (best,) = find(tmp_path, rows_of((best, half + 1)))
+    assert best.name == str(tmp_path / "d" / "events_20261116_120000.jsonl.gz")
+    (best,) = find(tmp_path, rows_of((best, len(GROWN))))
+    assert best.path == str(tmp_path / "d" / "events_20261116_120000.jsonl")
+
+
+def test_copies_that_say_the_same_are_not_read_to_compare_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There may be thousands of them, and each run looks at all."""
+    for folder in ("a", "b"):
+        write(tmp_path / folder, GROWN, "events_20261116_120000.jsonl.gz")
+    monkeypatch.setattr("spark_analytics.event_logs.copies._blocks", lambda _: pytest.fail("it is read"))
+    (best,) = find(tmp_path)
+    write(tmp_path / "c", GROWN[:100])
+    (best,) = find(tmp_path, rows_of((best, len(GROWN))))
+    assert best.is_compressed
+    write(tmp_path / "c", GROWN)
+    (best,) = find(tmp_path, rows_of((best, len(GROWN))))
+    assert not best.is_compressed
+
+
+def test_a_compressed_file_that_is_being_written_is_left_out(tmp_path: Path) -> None:
+    """The server calls it so until it is complete."""
+    path = write(tmp_path, NUMBERED)
+    write(tmp_path, gzip.compress(NUMBERED * 50), "events_20261116_120000.jsonl.gz.tmp")
+    for place in (tmp_path, tmp_path / "*", tmp_path / "*.tmp", Path(f"{path}.gz.tmp")):
+        expected = [] if place.name.endswith(".tmp") else [str(path)]
+        assert [found.name for found in find_event_logs([str(place)])] == expected
+
+
 FOREIGN = b'{"event": "begin"}\n'
 
 
@@ -313,6 +378,18 @@ def test_only_what_was_added_is_read(tmp_path: Path) -> None:
     assert (row["compressed"], row["events"], row["torn_bytes"]) == (True, 301, 3)
     assert row["path"] == str(path)
     assert rows_after(tmp_path, known, NOW + timedelta(hours=3)) == known
+
+
+def test_a_plain_log_that_is_damaged_may_be_torn_too(tmp_path: Path) -> None:
+    long = b"y" * (2 * LONGEST_LINE)
+    write(tmp_path, b"one\n" + long + b"\ntwo\n" + b"torn")
+    (row,) = rows_after(tmp_path, {}).values()
+    assert (row["status"], row["torn_bytes"], row["events"]) == ("damaged", 4, 2)
+    # Nobody knows what is behind a place that could not be read.
+    found = find(tmp_path)
+    refused = {found[0].file_id: ReadResult(4, 1, problem="the file cannot be read: Input/output error")}
+    (row,) = updated_rows(found, {}, refused, [str(tmp_path)], NOW)
+    assert (row["status"], row["torn_bytes"]) == ("unreadable", 0)
 
 
 def test_compressing_alone_is_nothing_new(tmp_path: Path) -> None:

@@ -50,6 +50,16 @@ def test_what_is_new_is_added() -> None:
     assert (together.known_number, together.known_until) == (100, ONE.last_seen)
 
 
+def test_without_numbers_nobody_knows_how_many_are_missing() -> None:
+    one = attrs.evolve(ONE, is_numbered=False)
+    row = one.row(after(minutes=1))
+    assert row["missing_events"] is None
+    (known,) = known_servers([row]).values()
+    assert not known.is_numbered
+    assert not known.joined(one).is_numbered
+    assert known.joined(ONE).is_numbered
+
+
 def heard(
     *new: tuple[Server, int],
     before: Iterable[Server] = (ONE,),

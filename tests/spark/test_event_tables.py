@@ -5,97 +5,24 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Callable, Iterable
-from datetime import date, datetime
+from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 import pytest
 
 from spark_analytics.audience_questions import Scope, list_destinations, list_outages, list_viewers
-from spark_analytics.catalogue import Catalogue, Snapshot
 from spark_analytics.errors import CatalogueError
 from spark_analytics.event_logs.files import look_at
 from spark_analytics.event_logs.lines import Split, splits_of
-from spark_analytics.manifest import path_of
 from spark_analytics.report.data import gather
 from spark_analytics.time_window import ALWAYS, TimeWindow
+from tests.spark.event_archive import LATER, Archive, Make
 from tests.spark.event_world import FakeServer, moment, story
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from spark_analytics.event_logs.index import EventSummary
-
-LATER = moment(700)
-
-#: What follows from events, whatever the order in which they were read.
-DERIVED = (
-    "servers",
-    "viewers",
-    "publishes",
-    "audience",
-    "deliveries",
-    "destination_states",
-    "outages",
-    "destinations",
-)
-
-
-class Archive:
-    """A catalogue, and the logs that it is made of."""
-
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self._spark = spark
-        self.logs = folder / "logs"
-        self.root = folder / "catalogue"
-        self.logs.mkdir(parents=True)
-
-    def index(self, now: datetime = LATER) -> EventSummary:
-        from spark_analytics.event_logs.index import index_events
-
-        with Catalogue(self.root).change() as change:
-            summary = index_events(lambda: self._spark, change, [str(self.logs)], now)
-            if summary.changed:
-                change.publish()
-        return summary
-
-    def outdate(self, table: str) -> None:
-        """Let a table be written by another version of this program."""
-        path = path_of(self.root, self.snapshot.manifest.version)
-        values = json.loads(path.read_text())
-        values["tables"][table]["version"] = 0
-        path.write_text(json.dumps(values))
-
-    @property
-    def snapshot(self) -> Snapshot:
-        return Catalogue(self.root).open()
-
-    def rows(self, table: str, *columns: str, **where: object) -> list[dict[str, Any]]:
-        """Rows of a table, in some order that is always the same."""
-        snapshot = self.snapshot
-        if not snapshot.has(table):
-            return []
-        found = [
-            {**row, "dropped_by_reason": dict(row.get("dropped_by_reason") or ())}
-            for row in snapshot.arrow(table).to_pylist()
-        ]
-        found = [row for row in found if all(row[name] == value for name, value in where.items())]
-        found.sort(key=lambda row: json.dumps(row, default=str))
-        return [{name: row[name] for name in columns} for row in found] if columns else found
-
-    def values(self, table: str, *columns: str, **where: object) -> list[tuple[Any, ...]]:
-        """The same as tuples, sorted by the columns."""
-        found = [tuple(row.values()) for row in self.rows(table, *columns, **where)]
-        return sorted(found, key=lambda values: [(value is None, str(value)) for value in values])
-
-    def assert_same(self, other: Archive, tables: Iterable[str] = DERIVED) -> None:
-        for table in tables:
-            assert self.rows(table) == other.rows(table), table
-
-
-Make = Callable[[], Archive]
 
 
 @pytest.fixture(scope="module")
