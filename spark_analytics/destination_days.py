@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from spark_analytics.catalogue import Snapshot
 from spark_analytics.event_rows import event_rows
+from spark_analytics.event_schemas import SAME_EVENT
 from spark_analytics.schemas import DAY
 from spark_analytics.time_window import EVER, TimeWindow, shifted
 
@@ -32,9 +33,6 @@ ADDED = (
 )
 
 _STREAM = ("instance", "app", "stream")
-
-#: What copies of an event have in common. `index` tells them by the same (`event_logs.batch`).
-_SAME_EVENT = ("instance", "number", "time", "event")
 
 
 def destination_days(snapshot: Snapshot, window: TimeWindow) -> list[Row]:
@@ -134,9 +132,9 @@ class _PartOfDay:
     def _drops(self) -> Iterable[Row]:
         """The events that tell of drops, without the copies of them that are in other files."""
         where = (pc.field("event") == "destination_dropped") & self._part.where("time")
-        columns = [*_SAME_EVENT, "destination", "reason", "count"]
+        columns = [*SAME_EVENT, "destination", "reason", "count"]
         rows = event_rows(self._snapshot, "events", columns, where, self._part.days()).to_pylist()
-        return {tuple(row[name] for name in _SAME_EVENT): row for row in rows}.values()
+        return {tuple(row[name] for name in SAME_EVENT): row for row in rows}.values()
 
     def _add_deliveries(self) -> None:
         where = (pc.field("role") == "destination") & self._part.where("ended")

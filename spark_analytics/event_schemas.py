@@ -52,6 +52,9 @@ EVENT_FILES = Table(
     ("path",),
 )
 
+#: The columns that an event has in common with its copies in other files. The number would do, if all programs counted.
+SAME_EVENT = ("instance", "number", "time", "event")
+
 EVENTS = Table(
     "events",
     1,

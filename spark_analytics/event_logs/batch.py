@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from spark_analytics.event_logs.servers import RUNNING, Server
-from spark_analytics.event_schemas import OPEN_EVENTS
+from spark_analytics.event_schemas import OPEN_EVENTS, SAME_EVENT
 
 #: `gone_at`: when it was heard of last, if it runs no more. `settled`: nothing more will come from it.
 #: `known_...`: up to where its events were known before.
@@ -19,13 +19,10 @@ SERVER_SCHEMA = (
     " known_number bigint, known_until timestamp"
 )
 
-#: What a copy of an event has in common with it, wherever it is. The number would do, if all programs counted.
-_SAME = ["instance", "number", "time", "event"]
-
 
 def each_once(events: DataFrame) -> DataFrame:
     """Events without the copies of them that are in other files."""
-    return events.dropDuplicates(_SAME)
+    return events.dropDuplicates(list(SAME_EVENT))
 
 
 # Of the server's all have these. A row without who or what it is about would be no answer to any question.
