@@ -39,7 +39,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadgroup`, one worker has all tests of Spark: a session for each would take all memory and time.
+    """With `--dist loadgroup`, one worker has all tests of Spark about event logs and another one all others: more sessions
+    would take all memory, and with a single one all would wait for it in the end.
 
     So are those of a module in which one server, or one browser, goes through all of them. The marks for that, `xdist_group`, are not seen by pytest-xdist 3.8 with pytest 9.2.
     """
@@ -51,7 +52,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             module = nodeid.partition("::")[0]
             if "spark" in module:
-                return "spark"
+                return "spark events" if "test_event_" in module else "spark"
             return module if module.endswith(ONE_FOR_ALL) else nodeid
 
     return SharersTogether(config, log)
