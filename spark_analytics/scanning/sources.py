@@ -7,6 +7,7 @@ process that looks at a file of which a part is gone, or that the disk does not 
 from __future__ import annotations
 
 import importlib
+import mmap
 import os
 from typing import Any, Protocol
 from urllib.parse import unquote
@@ -135,9 +136,9 @@ class _LocalFile:
     def block_at(self, size: int, begin: int) -> memoryview:
         """Many bytes, in the same memory as those before; fewer if the file ends."""
         if self._memory is None:
-            self._memory = _spare_memory.pop() if _spare_memory else np.empty(LOCAL_BLOCK, np.uint8)
+            self._memory = _spare_memory.pop() if _spare_memory else aligned_memory(LOCAL_BLOCK)
         if len(self._memory) < size:
-            self._memory = np.empty(size, np.uint8)
+            self._memory = aligned_memory(size)
         return self._fill(self._memory.data[:size], begin)
 
     def _fill(self, memory: memoryview, begin: int) -> memoryview:
@@ -155,6 +156,14 @@ class _LocalFile:
         if self._memory is not None and not _spare_memory:
             _spare_memory.append(self._memory)
         self._memory = None
+
+
+def aligned_memory(size: int) -> Bytes:
+    """Memory that begins with a page. Some processors take nearly twice as long to copy a file to just behind that, which is
+    where large arrays usually are.
+    """
+    memory = np.empty(size + mmap.PAGESIZE, np.uint8)
+    return memory[-memory.ctypes.data % mmap.PAGESIZE :][:size]
 
 
 def is_uri(path: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import random
 from itertools import pairwise
@@ -22,7 +23,7 @@ np = pytest.importorskip("numpy", reason="Spark is not installed: pip install '.
 
 from spark_analytics.scanning import range_scanner, sources, sync  # noqa: E402
 from spark_analytics.scanning.range_scanner import RangeScanner, first_tag, start_of_part  # noqa: E402
-from spark_analytics.scanning.sources import BlockFile, ByteSource, open_source  # noqa: E402
+from spark_analytics.scanning.sources import LOCAL_BLOCK, BlockFile, ByteSource, aligned_memory, open_source  # noqa: E402
 from spark_analytics.scanning.tag_arrays import TagArrays  # noqa: E402
 
 #: What a scan finds: tags as (offset, type, size, timestamp, first bytes), damages as (kind, begin, end).
@@ -287,3 +288,11 @@ class CountingFile(MemoryFile):
         data = super().read_at(size, begin)
         self.read_bytes += len(data)
         return data
+
+
+@pytest.mark.parametrize("size", [1, 4096, 5000, LOCAL_BLOCK])
+def test_blocks_begin_with_a_page(size: int) -> None:
+    """Where large arrays usually begin, some processors copy at half of their speed."""
+    memory = aligned_memory(size)
+    assert len(memory) == size
+    assert memory.ctypes.data % mmap.PAGESIZE == 0
