@@ -7,8 +7,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
-from rtmprelay.protocols.publish_endpoint import TlsTrust, negotiate, transport_endpoint
-from rtmprelay.protocols.publisher import ClientSettings, RtmpPlayClientProtocol, RtmpPublisherProtocol
+from rtmprelay.rtmp.client import ClientSettings, RtmpPlayClientProtocol, RtmpPublisherProtocol
+from rtmprelay.rtmp.endpoint import TlsTrust, negotiate, transport_endpoint
 from rtmprelay.wire.url import RtmpUrl
 
 

@@ -26,7 +26,9 @@ from typing_extensions import override
 
 from rtmprelay import __version__
 from rtmprelay.access.gate import Gate
-from rtmprelay.config import RelayConfig
+from rtmprelay.clock import steady
+from rtmprelay.config.relay import RelayConfig
+from rtmprelay.control import InThread, RelaySteering, at_once
 from rtmprelay.destinations.file_editing import RelayFile
 from rtmprelay.destinations.manager import DestinationManager
 from rtmprelay.destinations.outlet import EndpointMaker, Surroundings
@@ -36,16 +38,14 @@ from rtmprelay.event_log.instance import new_instance
 from rtmprelay.event_log.log import EventLog
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.events import ServerStarted, ServerStopped
-from rtmprelay.protocols.addresses import describe_address
-from rtmprelay.protocols.publish_endpoint import RtmpPublishEndpoint, TlsTrust, transport_endpoint
-from rtmprelay.protocols.server_factory import RtmpServerFactory, ServerSettings
+from rtmprelay.outputs.media_reader import LiveMediaSettings
 from rtmprelay.recording.manager import RecordingManager
-from rtmprelay.steady_clock import steady
-from rtmprelay.steering import InThread, RelaySteering, at_once
+from rtmprelay.rtmp.addresses import describe_address
+from rtmprelay.rtmp.endpoint import RtmpPublishEndpoint, TlsTrust, transport_endpoint
+from rtmprelay.rtmp.server_factory import RtmpServerFactory, ServerSettings
 from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.web.http_service import HttpPart
-from rtmprelay.web.media_reader import LiveMediaSettings
 from rtmprelay.wire.url import RtmpUrl
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from twisted.python.logfile import LogFile
 from typing_extensions import override
 
 from rtmprelay import logs
+from rtmprelay.config.options import Options
 from rtmprelay.destinations.preflight import check_destinations
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
 from rtmprelay.interfaces import IReloadable
-from rtmprelay.options import Options
 from rtmprelay.service import RelayService
 
 #: What twistd looks for.

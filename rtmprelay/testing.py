@@ -37,10 +37,10 @@ from rtmprelay.event_bus import EventBus
 from rtmprelay.events import Event
 from rtmprelay.interfaces import IEventSink, IStreamAuthorizer
 from rtmprelay.media import MediaFrame
-from rtmprelay.protocols.server import RtmpServerProtocol
-from rtmprelay.protocols.server_factory import RtmpServerFactory, ServerSettings
-from rtmprelay.session.client_session import ClientSession
-from rtmprelay.session.events import MediaReceived, SessionEvent, StatusReceived
+from rtmprelay.rtmp.server import RtmpServerProtocol
+from rtmprelay.rtmp.server_factory import RtmpServerFactory, ServerSettings
+from rtmprelay.session.client import ClientSession
+from rtmprelay.session.reports import MediaReceived, SessionEvent, StatusReceived
 from rtmprelay.streams.limits import StreamLimits
 from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry

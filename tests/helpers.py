@@ -15,12 +15,12 @@ from twisted.python.failure import Failure
 from typing_extensions import override
 from zope.interface import implementer
 
-from rtmprelay import amf0
+from rtmprelay.amf import amf0
 from rtmprelay.events import Event
 from rtmprelay.interfaces import IEventSink
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.session.client_session import ClientSession
-from rtmprelay.session.events import (
+from rtmprelay.session.client import ClientSession
+from rtmprelay.session.reports import (
     ConnectAccepted,
     MediaReceived,
     PlayAccepted,

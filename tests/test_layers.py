@@ -15,74 +15,78 @@ ROOT = Path(__file__).parent.parent
 #: Each layer, with the layers it may use besides itself. A layer is a package or a module of `rtmprelay`, or
 #: a package beside it. Only what is written here is allowed, so a new layer needs a line, and so does a new use.
 VALUES = {"errors", "secret", "media"}
-AMF = {"errors", "amf_values", "amf3", "amf0"}
 SANS_IO: dict[str, set[str]] = {
     "": set(),
     "errors": set(),
     "secret": set(),
     "media": set(),
-    "amf_values": {"errors"},
-    "amf3": {"errors", "amf_values"},
-    "amf0": {"errors", "amf_values", "amf3"},
-    "flv": VALUES | AMF,
-    "wire": VALUES | AMF,
-    "session": VALUES | AMF | {"", "wire"},
-    "mp4": VALUES | AMF | {"flv"},
-    "test_card": VALUES | AMF | {"", "flv"},
+    "amf": {"errors"},
+    "flv": VALUES | {"amf"},
+    "wire": VALUES | {"amf"},
+    "session": VALUES | {"", "amf", "wire"},
+    "mp4": VALUES | {"amf", "flv"},
+    "demo.test_card": VALUES | {"", "amf", "flv"},
 }
 BELOW_TWISTED = set(SANS_IO)
-NEWS = {"interfaces", "events", "event_bus"}
+EVENTS = {"interfaces", "events", "event_bus"}
 ON_TWISTED: dict[str, set[str]] = {
+    "clock": set(),
+    "files": {"errors", "secret", "clock"},
     "interfaces": BELOW_TWISTED,
     "events": BELOW_TWISTED,
-    "event_bus": BELOW_TWISTED | NEWS,
+    "event_bus": BELOW_TWISTED | EVENTS,
     "logs": {"errors", "secret"},
-    "steady_clock": set(),
-    "streams": (BELOW_TWISTED - {"session"}) | NEWS,
-    "access": {"errors", "secret"} | NEWS,
-    "protocols": BELOW_TWISTED | NEWS | {"streams", "access"},
-    "client": BELOW_TWISTED | {"protocols"},
-    "testing": BELOW_TWISTED | NEWS | {"streams", "protocols", "access"},
-    "plugin_loading": {"errors", "interfaces"},
     "plugin_factories": {"errors", "interfaces"},
     "plugin_options": {"errors"},
-    "http_client": BELOW_TWISTED | {"plugin_options", "protocols"},
+    "streams": (BELOW_TWISTED - {"session"}) | EVENTS,
+    "access": {"errors", "secret"} | EVENTS,
+    "rtmp": BELOW_TWISTED | EVENTS | {"streams", "access"},
+    "client": BELOW_TWISTED | {"rtmp"},
+    "testing": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "access"},
+    "http_client": BELOW_TWISTED | {"plugin_options", "rtmp"},
+    "access.authorizers": BELOW_TWISTED | EVENTS | {"access", "files", "http_client", "plugin_options"},
+    "web.settings": {"errors", "secret"},
+    "web.server": BELOW_TWISTED | EVENTS | {"rtmp", "web.settings"},
+    "outputs": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "web.server"},
 }
-#: Siblings: each sees what is below it, and not the others.
-SIBLINGS = {"destinations", "recording", "web", "event_log", "authorizers", "hooks"}
-BELOW_SIBLINGS = BELOW_TWISTED | NEWS | {"streams", "protocols", "access", "plugin_options", "http_client"}
+#: Siblings: each sees what is above, and not the others.
+SIBLINGS = {"destinations", "recording", "web", "event_log", "hooks"}
+ABOVE_SIBLINGS = (
+    BELOW_TWISTED | EVENTS | {"files", "streams", "rtmp", "access", "plugin_options", "http_client"}
+)
 #: Where everything meets.
 JOINING: dict[str, set[str]] = {
-    "config": BELOW_SIBLINGS | SIBLINGS,
-    "steering": BELOW_SIBLINGS | SIBLINGS,
-    "service": BELOW_SIBLINGS | SIBLINGS | {"config", "logs", "steady_clock", "steering"},
-    "limit_options": {"errors", "config"},
-    "options": BELOW_SIBLINGS | SIBLINGS | {"config", "logs", "plugin_loading", "limit_options"},
-    "tap": {"errors", "interfaces", "destinations", "logs", "options", "service"},
-    "demo": BELOW_SIBLINGS | SIBLINGS | {"client", "config", "service", "steady_clock"},
+    "config": ABOVE_SIBLINGS | SIBLINGS | {"logs", "web.settings"},
+    "control": ABOVE_SIBLINGS | SIBLINGS,
+    "service": ABOVE_SIBLINGS | SIBLINGS | {"config", "logs", "clock", "control", "outputs"},
+    "tap": {"errors", "interfaces", "destinations", "logs", "config", "service"},
+    "demo": ABOVE_SIBLINGS
+    | SIBLINGS
+    | {"demo.test_card", "client", "config", "service", "clock", "web.settings"},
     "__main__": {"errors", "demo"},
 }
 LAYERS = {
     **SANS_IO,
     **ON_TWISTED,
-    **dict.fromkeys(SIBLINGS, BELOW_SIBLINGS),
+    **dict.fromkeys(SIBLINGS, ABOVE_SIBLINGS),
     # A hook that writes a file does so with the event log's thread and queue.
-    "hooks": BELOW_SIBLINGS | {"event_log"},
+    "hooks": ABOVE_SIBLINGS | {"event_log"},
+    "web": ABOVE_SIBLINGS | {"outputs", "web.server", "web.settings"},
     **JOINING,
     # Spark's workers import it, where there is no Twisted.
-    "spark_analytics": {"", "errors", "media", "amf_values", "amf3", "amf0", "flv"},
+    "spark_analytics": {"", "errors", "media", "amf", "flv"},
 }
 WITHOUT_TWISTED = {*SANS_IO, "spark_analytics"}
 WITHOUT_TWISTED_MODULES = [
     "rtmprelay",
-    "rtmprelay.amf0",
+    "rtmprelay.amf.amf0",
     "rtmprelay.flv.tags",
     "rtmprelay.flv.container",
     "rtmprelay.flv.script",
     "rtmprelay.wire.chunks",
     "rtmprelay.wire.commands",
-    "rtmprelay.session.server_session",
-    "rtmprelay.session.client_session",
+    "rtmprelay.session.server",
+    "rtmprelay.session.client",
 ]
 
 
@@ -91,7 +95,11 @@ def layer_of(module: str) -> str | None:
     package, _, rest = module.partition(".")
     if package == "spark_analytics":
         return package
-    return rest.partition(".")[0] if package == "rtmprelay" else None
+    if package != "rtmprelay":
+        return None
+    parts = rest.split(".")
+    two = ".".join(parts[:2])
+    return two if two in LAYERS else parts[0]
 
 
 def source_files() -> list[Path]:
@@ -112,7 +120,7 @@ def imported_by(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
-        # `from rtmprelay import amf0` names a module, and `from rtmprelay.amf0 import encode` does not; the
+        # `from rtmprelay import amf0` names a module, and `from rtmprelay.amf.amf0 import encode` does not; the
         # layer is the same for both forms.
         return [f"{node.module}.{alias.name}" for alias in node.names]
     return []
@@ -186,11 +194,11 @@ PLANTED = [
     ("rtmprelay.flv.tags", "import rtmprelay.wire.chunks"),
     ("rtmprelay.session.channel", "from twisted.logger import Logger"),
     ("rtmprelay.session.channel", "def f():\n    import twisted.internet"),
-    ("rtmprelay.streams.registry", "from rtmprelay.session.events import MediaReceived"),
-    ("rtmprelay.web.metrics", "from rtmprelay.destinations.status import DestinationStatus"),
+    ("rtmprelay.streams.registry", "from rtmprelay.session.reports import MediaReceived"),
+    ("rtmprelay.web.metrics.collector", "from rtmprelay.destinations.status import DestinationStatus"),
     ("rtmprelay.errors", "from rtmprelay.media import MediaFrame"),
     ("spark_analytics.schemas", "from rtmprelay.service import RelayService"),
-    ("rtmprelay.protocols.server", "from rtmprelay.nowhere import something"),
+    ("rtmprelay.rtmp.server", "from rtmprelay.nowhere import something"),
 ]
 
 

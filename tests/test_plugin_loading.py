@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from rtmprelay.authorizers.allow_from import AllowFrom
+from rtmprelay.access.authorizers.allow_from import AllowFrom
+from rtmprelay.config.plugins import make_authorizer, make_event_sink, plugins_help
 from rtmprelay.errors import ConfigError
-from rtmprelay.plugin_loading import make_authorizer, make_event_sink, plugins_help
 
 ROOT = Path(__file__).parent.parent
 
@@ -73,8 +73,8 @@ def test_an_error_names_the_plugin() -> None:
 
 def test_listing_them_imports_none_of_what_they_need() -> None:
     done = run_python(
-        "import sys; from rtmprelay.plugin_loading import plugins_help; plugins_help();"
-        "print([name for name in ('jwt', 'twisted.web.client', 'rtmprelay.protocols', 'cryptography') if name in sys.modules])"
+        "import sys; from rtmprelay.config.plugins import plugins_help; plugins_help();"
+        "print([name for name in ('jwt', 'twisted.web.client', 'rtmprelay.rtmp', 'cryptography') if name in sys.modules])"
     )
     assert done.stdout == "[]\n", done.stderr
 
@@ -84,7 +84,7 @@ def test_a_library_that_is_missing_concerns_only_its_plugin() -> None:
         "import sys; sys.modules['jwt'] = None\n"
         "from twisted.internet.task import Clock\n"
         "from rtmprelay.errors import ConfigError\n"
-        "from rtmprelay.plugin_loading import make_authorizer, plugins_help\n"
+        "from rtmprelay.config.plugins import make_authorizer, plugins_help\n"
         "print('keys-file' in plugins_help(), 'jwt:' in plugins_help())\n"
         "make_authorizer('allow-from:any', Clock())\n"
         "try: make_authorizer('jwt:/x', Clock())\n"
@@ -102,7 +102,7 @@ def test_a_broken_module_of_somebody_else_takes_no_other_with_it(tmp_path: Path)
     done = run_python(
         "from twisted.internet.task import Clock\n"
         "from rtmprelay.errors import ConfigError\n"
-        "from rtmprelay.plugin_loading import make_authorizer, plugins_help\n"
+        "from rtmprelay.config.plugins import make_authorizer, plugins_help\n"
         "print(plugins_help())\n"
         "make_authorizer('allow-from:any', Clock())\n"
         "try: make_authorizer('acme:x', Clock())\n"

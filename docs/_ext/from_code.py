@@ -30,10 +30,11 @@ from zope.interface import Interface
 from zope.interface.interface import InterfaceClass, Method
 
 import rtmprelay_plugins
-from rtmprelay import __version__, config, events
+from rtmprelay import __version__, events
+from rtmprelay.config import relay as config
+from rtmprelay.config.options import Options
 from rtmprelay.destinations import config_file
 from rtmprelay.interfaces import IEventSinkFactory, IStreamAuthorizerFactory
-from rtmprelay.options import Options
 
 #: What the options of `twistd rtmprelay` take; Twisted does not know it.
 _VALUES = {

@@ -5,7 +5,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 from zope.interface import implementer
 
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.events import PublishStarted, PublishStopped
 from rtmprelay.interfaces import IEventSink
 from rtmprelay.service import RelayService

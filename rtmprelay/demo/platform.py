@@ -9,7 +9,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.demo.tape import ReceivedTape
 from rtmprelay.interfaces import IFrameSubscriber, IStreamObserver
 from rtmprelay.service import RelayService

@@ -11,7 +11,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall, deferLater
 
 from rtmprelay import client
-from rtmprelay.config import RelayConfig
+from rtmprelay.clock import steady
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.demo.display import Display
 from rtmprelay.demo.platform import LOOPBACK, Platform, port_of
 from rtmprelay.demo.receivers import Receiver, RecordingReceiver, SourceRow
@@ -19,16 +20,15 @@ from rtmprelay.demo.recording import RecordingWatch
 from rtmprelay.demo.source import Source
 from rtmprelay.demo.table import Row
 from rtmprelay.demo.tape import ReceivedTape, SentTape, SpoiledTape
+from rtmprelay.demo.test_card.stream import frames
 from rtmprelay.demo.verdict import Verdict
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationState, DestinationStatus
 from rtmprelay.errors import RtmpRelayError
 from rtmprelay.media import MediaFrame
-from rtmprelay.protocols.publisher import RtmpPlayClientProtocol, RtmpPublisherProtocol
 from rtmprelay.recording.settings import RecordingSettings
+from rtmprelay.rtmp.client import RtmpPlayClientProtocol, RtmpPublisherProtocol
 from rtmprelay.service import RelayService
-from rtmprelay.steady_clock import steady
-from rtmprelay.test_card.stream import frames
 from rtmprelay.web.settings import HttpSettings
 from rtmprelay.wire.url import RtmpUrl
 

@@ -10,7 +10,7 @@ from collections import deque
 
 import attrs
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.flv.script import decode_metadata
 from rtmprelay.flv.tags import describe_audio, describe_video
 from rtmprelay.media import MediaFrame, MediaKind

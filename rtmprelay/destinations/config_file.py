@@ -22,7 +22,7 @@ from cattrs.gen import make_dict_structure_fn
 from rtmprelay.destinations.manager import refuse_duplicates
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
-from rtmprelay.protocols.publish_endpoint import read_certificates
+from rtmprelay.rtmp.endpoint import read_certificates
 from rtmprelay.secret import Secret
 from rtmprelay.wire.url import RtmpUrl
 

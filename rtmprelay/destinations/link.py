@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from typing_extensions import override
 from zope.interface import implementer
 
-from rtmprelay.protocols.publisher import RtmpPublisherProtocol
+from rtmprelay.rtmp.client import RtmpPublisherProtocol
 
 
 class LinkUser(TypingProtocol):

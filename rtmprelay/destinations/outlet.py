@@ -35,10 +35,10 @@ from rtmprelay.destinations.status import DestinationState, OutletStatus
 from rtmprelay.event_bus import EventBus
 from rtmprelay.interfaces import IFrameSubscriber
 from rtmprelay.media import MediaKind
-from rtmprelay.protocols.encoding import shared_encoder
-from rtmprelay.protocols.publisher import RtmpPublisherProtocol
+from rtmprelay.rtmp.client import RtmpPublisherProtocol
+from rtmprelay.rtmp.encoding import shared_encoder
+from rtmprelay.streams.accounting import DropReason
 from rtmprelay.streams.consumer import Consumer
-from rtmprelay.streams.delivery import DropReason
 from rtmprelay.streams.frames import FrameBatch, FrameRole, LiveFrame
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.merging import Pace

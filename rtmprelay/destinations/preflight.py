@@ -14,8 +14,8 @@ from zope.interface import implementer
 
 from rtmprelay.destinations.failures import classify
 from rtmprelay.destinations.settings import DestinationSettings
-from rtmprelay.protocols.publish_endpoint import TlsTrust, negotiate, transport_endpoint
-from rtmprelay.protocols.publisher import ClientSettings, RtmpPublisherProtocol
+from rtmprelay.rtmp.client import ClientSettings, RtmpPublisherProtocol
+from rtmprelay.rtmp.endpoint import TlsTrust, negotiate, transport_endpoint
 from rtmprelay.wire.url import RtmpUrl
 
 #: Seconds that a server must keep a publish open to count as willing.

@@ -8,8 +8,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 
 from rtmprelay import events
+from rtmprelay.streams.accounting import DropReason
 from rtmprelay.streams.consumer import Consumer
-from rtmprelay.streams.delivery import DropReason
 
 #: Seconds between two looks at what was dropped, and how many of them make a report on the throughput.
 LOOK_EVERY = 5.0

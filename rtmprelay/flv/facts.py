@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.flv.enhanced_header import read_audio_header, read_video_header
 from rtmprelay.flv.keyframe_index import KeyframeIndex
 from rtmprelay.flv.picture_size import picture_size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 
 #: Twice what fits into the space that a recording reserves. A day of keyframes every two seconds is
 #: 43,000; an encoder that makes every frame one would fill the memory.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import attrs
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.flv.container import TAG_HEADER_SIZE, TRAILER_SIZE, FlvTag, encode_tag, file_header
 from rtmprelay.flv.facts import FileFacts
 from rtmprelay.flv.keyframe_index import KeyframeIndex

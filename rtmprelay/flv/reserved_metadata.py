@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.errors import LocalProtocolError
 from rtmprelay.flv.keyframe_index import KeyframeIndex
 from rtmprelay.flv.script import encode_metadata

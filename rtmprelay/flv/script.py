@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rtmprelay.amf0 import AmfValue, EcmaArray, decode_first, encode
+from rtmprelay.amf.amf0 import AmfValue, EcmaArray, decode_first, encode
 from rtmprelay.errors import ProtocolError
 
 _ON_METADATA = encode("onMetaData")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.flv.container import (
     MAX_PAYLOAD_SIZE,
     TAG_HEADER_SIZE,

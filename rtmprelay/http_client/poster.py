@@ -23,7 +23,7 @@ from zope.interface import implementer
 
 from rtmprelay import __version__
 from rtmprelay.http_client.address import HttpAddress
-from rtmprelay.protocols.publish_endpoint import read_certificates
+from rtmprelay.rtmp.endpoint import read_certificates
 
 #: Bytes of an answer that are read, so that its connection can be used again; for more of them it is closed.
 LARGEST_ANSWER = 65_536

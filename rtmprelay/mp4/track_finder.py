@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.flv.contents import audio_content, video_content
 from rtmprelay.flv.script import decode_metadata
 from rtmprelay.flv.tags import TagInfo, describe_audio, describe_video

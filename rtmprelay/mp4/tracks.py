@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.errors import RtmpRelayError
 from rtmprelay.flv.contents import Content
 from rtmprelay.flv.picture_size import picture_size

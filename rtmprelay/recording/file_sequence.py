@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.events import Event, RecordingFailed, RecordingFinished, RecordingStarted
 from rtmprelay.flv.container import MAX_PAYLOAD_SIZE, tag_size
 from rtmprelay.flv.names import split_key

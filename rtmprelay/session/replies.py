@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rtmprelay import __version__
-from rtmprelay.amf0 import AmfValue, EcmaArray
+from rtmprelay.amf.amf0 import AmfValue, EcmaArray
 from rtmprelay.wire import commands
 from rtmprelay.wire.commands import StatusCode
 from rtmprelay.wire.messages import Command, UserControl, UserControlType

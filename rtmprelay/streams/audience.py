@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from rtmprelay.interfaces import IFrameSubscriber
+from rtmprelay.streams.accounting import DeliveryAccount
 from rtmprelay.streams.consumer import Consumer
-from rtmprelay.streams.delivery import DeliveryAccount
 
 
 @attrs.define(eq=False)

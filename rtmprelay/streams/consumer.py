@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rtmprelay.media import MediaKind
-from rtmprelay.streams.delivery import DeliveryAccount, DropReason
+from rtmprelay.streams.accounting import DeliveryAccount, DropReason
 from rtmprelay.streams.frame_queue import FrameQueue
 from rtmprelay.streams.frames import FrameBatch, FrameEncoder, FrameRole, LiveFrame, summarize
 from rtmprelay.streams.limits import QueueLimits

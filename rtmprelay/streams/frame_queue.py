@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice, takewhile
 
 from rtmprelay.media import milliseconds_between
-from rtmprelay.streams.delivery import DeliveryAccount, DropReason
+from rtmprelay.streams.accounting import DeliveryAccount, DropReason
 from rtmprelay.streams.frames import FrameRole, LiveFrame
 from rtmprelay.streams.limits import QueueLimits
 

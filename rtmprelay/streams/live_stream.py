@@ -8,7 +8,7 @@ from itertools import chain
 import attrs
 from twisted.logger import Logger
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.flv.script import decode_metadata, is_clear_data_frame, without_set_data_frame
 from rtmprelay.interfaces import IFrameSubscriber, IStreamPublisher
 from rtmprelay.media import MediaFrame, MediaKind

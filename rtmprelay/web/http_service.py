@@ -9,26 +9,26 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay.access.gate import Gate
-from rtmprelay.web.access import Access
-from rtmprelay.web.control import Control
-from rtmprelay.web.event_counts import EventCounts
-from rtmprelay.web.event_stream import EventStream
+from rtmprelay.outputs.media_reader import LiveMediaSettings
+from rtmprelay.web.api.control import Control
+from rtmprelay.web.api.routes import Routes
+from rtmprelay.web.api.sampling import RateSampler
+from rtmprelay.web.api.status import StatusDocuments
+from rtmprelay.web.events.recent import RecentEvents
+from rtmprelay.web.events.stream import EventStream
 from rtmprelay.web.live_media import LiveMedia
 from rtmprelay.web.media_gate import MediaGate
-from rtmprelay.web.media_reader import LiveMediaSettings
-from rtmprelay.web.metrics import HttpFigures, RelayCollector
-from rtmprelay.web.metrics_page import MetricsPage
-from rtmprelay.web.pages import Pages
-from rtmprelay.web.reactor_lag import ReactorLag
-from rtmprelay.web.recent_events import RecentEvents
+from rtmprelay.web.metrics.collector import HttpFigures, RelayCollector
+from rtmprelay.web.metrics.event_counts import EventCounts
+from rtmprelay.web.metrics.page import MetricsPage
+from rtmprelay.web.metrics.reactor_lag import ReactorLag
+from rtmprelay.web.metrics.stream_series import StreamSeries
+from rtmprelay.web.page.pages import Pages
 from rtmprelay.web.relay_view import Relay
-from rtmprelay.web.routes import Routes
-from rtmprelay.web.sampling import RateSampler
+from rtmprelay.web.server.access import Access
+from rtmprelay.web.server.site import RelaySite
+from rtmprelay.web.server.turns import Turns
 from rtmprelay.web.settings import HttpSettings
-from rtmprelay.web.site import RelaySite
-from rtmprelay.web.status import StatusDocuments
-from rtmprelay.web.stream_series import StreamSeries
-from rtmprelay.web.turns import Turns
 
 
 class HttpPart:

@@ -7,13 +7,13 @@ from twisted.internet.interfaces import IReactorTime
 from rtmprelay.event_bus import EventBus
 from rtmprelay.mp4.track_finder import check_codec
 from rtmprelay.mp4.tracks import UnsupportedMediaError
+from rtmprelay.outputs.media_formats import FLV_TYPE, MP4_TYPE, FlvReader, Mp4Reader, cannot_be_mp4
+from rtmprelay.outputs.media_reader import LiveMediaSettings, MediaReader, Surroundings, Visitor
+from rtmprelay.outputs.media_response import MediaResponse, write_headers
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.registry import StreamNotFoundError, StreamRegistry
-from rtmprelay.web.answers import HttpError
-from rtmprelay.web.http_request import RelayRequest
-from rtmprelay.web.media_formats import FLV_TYPE, MP4_TYPE, FlvReader, Mp4Reader, cannot_be_mp4
-from rtmprelay.web.media_reader import LiveMediaSettings, MediaReader, Surroundings, Visitor
-from rtmprelay.web.media_response import MediaResponse, write_headers
+from rtmprelay.web.server.answers import HttpError
+from rtmprelay.web.server.request import RelayRequest
 
 _TYPES = {"flv": FLV_TYPE, "mp4": MP4_TYPE}
 _READERS: dict[str, type[MediaReader]] = {"flv": FlvReader, "mp4": Mp4Reader}

@@ -11,9 +11,9 @@ from rtmprelay.access.request import AccessRequest, Action, Credentials, Verdict
 from rtmprelay.event_bus import EventBus
 from rtmprelay.events import PlayRefused
 from rtmprelay.secret import Secret
-from rtmprelay.web.answers import HttpError
-from rtmprelay.web.http_request import RelayRequest
 from rtmprelay.web.live_media import LiveMedia
+from rtmprelay.web.server.answers import HttpError
+from rtmprelay.web.server.request import RelayRequest
 
 _CHALLENGE = ((b"WWW-Authenticate", b'Bearer realm="rtmprelay"'),)
 

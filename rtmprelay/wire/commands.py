@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import attrs
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.wire.messages import Command
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from rtmprelay.amf_values import MAX_DEPTH, MAX_VALUES
+from rtmprelay.amf.values import MAX_DEPTH, MAX_VALUES
 
 #: The chunk size both sides start with; the specification fixes it.
 DEFAULT_CHUNK_SIZE = 128

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import attrs
 
-from rtmprelay import amf0
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf import amf0
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.errors import LimitExceededError, RemoteProtocolError
 from rtmprelay.media import TIMESTAMP_MODULUS
 from rtmprelay.wire.chunks import RawMessage

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.errors import RemoteProtocolError
 from rtmprelay.secret import Secret
 from rtmprelay.wire.limits import LONGEST_STREAM_KEY

@@ -7,7 +7,7 @@ import pickle
 import attrs
 import numpy as np
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from spark_analytics.analysis.beginning import Beginning
 from spark_analytics.analysis.part import Part
 

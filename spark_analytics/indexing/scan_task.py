@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.flv.container import TAG_HEADER_SIZE, parse_tag_header
 from rtmprelay.flv.script import decode_metadata
 from rtmprelay.media import MediaKind

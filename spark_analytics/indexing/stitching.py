@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from spark_analytics.analysis.beginning import Beginning
 from spark_analytics.analysis.findings import Findings
 from spark_analytics.analysis.part import Part, finish, join

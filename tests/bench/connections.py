@@ -7,9 +7,9 @@ import time
 from typing import Protocol
 
 from rtmprelay.errors import RemoteProtocolError
-from rtmprelay.session.client_session import ClientSession
-from rtmprelay.session.events import ConnectAccepted, SessionEvent, StatusReceived
-from rtmprelay.session.server_session import ServerSession
+from rtmprelay.session.client import ClientSession
+from rtmprelay.session.reports import ConnectAccepted, SessionEvent, StatusReceived
+from rtmprelay.session.server import ServerSession
 
 HOST = "127.0.0.1"
 APP = "live"

@@ -6,8 +6,8 @@ import select
 import time
 
 from rtmprelay.media import MediaKind
-from rtmprelay.session.client_session import ClientSession
-from rtmprelay.session.events import MediaReceived
+from rtmprelay.session.client import ClientSession
+from rtmprelay.session.reports import MediaReceived
 from tests.bench.connections import Connection, RefusedError, asks_on, client
 from tests.bench.control import Control
 from tests.bench.tasks import Joined, JoinTask

@@ -9,7 +9,7 @@ import termios
 import time
 
 from rtmprelay.media import MediaKind
-from rtmprelay.session.events import PublishAccepted
+from rtmprelay.session.reports import PublishAccepted
 from rtmprelay.wire.chunk_writer import encode_standalone
 from rtmprelay.wire.chunks import RawMessage
 from tests.bench import stream

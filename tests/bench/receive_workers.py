@@ -6,9 +6,9 @@ import select
 import socket
 import time
 
-from rtmprelay.session.client_session import ClientSession
-from rtmprelay.session.events import ConnectRequested, PlayAccepted, PublishRequested
-from rtmprelay.session.server_session import ServerSession
+from rtmprelay.session.client import ClientSession
+from rtmprelay.session.reports import ConnectRequested, PlayAccepted, PublishRequested
+from rtmprelay.session.server import ServerSession
 from tests.bench.connections import HOST, Connection, asks_on, client, server_side
 from tests.bench.control import Control, Order
 from tests.bench.receiving import Comparing, Receivers

@@ -6,7 +6,7 @@ import struct
 import time
 from collections.abc import Sequence
 
-from rtmprelay.session.events import MediaReceived, SessionEvent
+from rtmprelay.session.reports import MediaReceived, SessionEvent
 from tests.bench import stream
 from tests.bench.connections import Connection
 from tests.bench.stream import MARKED_SIZE, MEASURED, SIZES, STAMP_SIZE

@@ -20,7 +20,7 @@ from zope.interface import implementer
 
 from rtmprelay.interfaces import IFrameSubscriber
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.protocols.encoding import shared_encoder
+from rtmprelay.rtmp.encoding import shared_encoder
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.frames import FrameBatch, FrameEncoder, live_frame
 from rtmprelay.streams.live_stream import LiveStream

@@ -11,8 +11,8 @@ import struct
 
 import attrs
 
-from rtmprelay import amf0
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf import amf0
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.media import MediaFrame, MediaKind
 
 FRAME_RATE = 30

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.session.events import MediaReceived, SessionEvent
+from rtmprelay.session.reports import MediaReceived, SessionEvent
 from tests.bench import stream
 from tests.bench.connections import Connection
 from tests.bench.receiving import Account, Comparing, Counting, Receivers

@@ -26,8 +26,8 @@ from rtmprelay.destinations.status import DestinationStatus, OutletStatus
 from rtmprelay.events import Event
 from rtmprelay.flv.script import without_set_data_frame
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.protocols.publish_endpoint import RtmpPublishEndpoint
-from rtmprelay.protocols.server_factory import ServerSettings
+from rtmprelay.rtmp.endpoint import RtmpPublishEndpoint
+from rtmprelay.rtmp.server_factory import ServerSettings
 from rtmprelay.streams.merging import Merging
 from rtmprelay.testing import MemoryClient, MemoryEndpoint, MemoryServer, MemoryTransport
 from rtmprelay.wire import commands

@@ -23,7 +23,7 @@ from rtmprelay.destinations.status import DestinationState as State
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_bus import LogSink
 from rtmprelay.interfaces import IEventSink, IStreamObserver
-from rtmprelay.protocols.publisher import RtmpPublisherProtocol
+from rtmprelay.rtmp.client import RtmpPublisherProtocol
 from rtmprelay.testing import MemoryClient
 from tests.destinations.helpers import RelayWorld, StubServer, destination
 from tests.helpers import group, start_frames

@@ -19,7 +19,7 @@ from typing_extensions import override
 from rtmprelay import events
 from rtmprelay.destinations.status import DestinationState as State
 from rtmprelay.media import TIMESTAMP_MODULUS, MediaFrame, MediaKind, milliseconds_between
-from rtmprelay.session.client_session import ClientSession
+from rtmprelay.session.client import ClientSession
 from rtmprelay.testing import MemoryClient
 from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.url import RtmpUrl

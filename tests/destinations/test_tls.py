@@ -23,7 +23,7 @@ from typing_extensions import override
 
 from rtmprelay.destinations.failures import FailureClass, classify
 from rtmprelay.errors import ConfigError
-from rtmprelay.protocols.publish_endpoint import (
+from rtmprelay.rtmp.endpoint import (
     TlsTrust,
     _tls_creator,
     read_certificates,

@@ -15,10 +15,10 @@ from urllib.parse import urlencode
 import jwt
 import yaml
 
+from rtmprelay.access.authorizers.http_authorizer import question
+from rtmprelay.access.authorizers.jwt_authorizer import make_jwt_authorizer
+from rtmprelay.access.authorizers.keys_rules import parse_keys
 from rtmprelay.access.request import AccessRequest, Action, Credentials
-from rtmprelay.authorizers.http_authorizer import question
-from rtmprelay.authorizers.jwt_authorizer import make_jwt_authorizer
-from rtmprelay.authorizers.keys_rules import parse_keys
 from rtmprelay.destinations.config_file import parse_relay_config
 from rtmprelay.event_log.lines import COMMON_FIELDS
 from rtmprelay.events import Event

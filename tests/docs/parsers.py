@@ -17,7 +17,7 @@ from typing import Any
 from twisted.python.usage import Options as UsageOptions
 from twisted.scripts._twistd_unix import ServerOptions
 
-from rtmprelay.options import Options
+from rtmprelay.config.options import Options
 from tests.docs.pages import DOCS, ROOT
 
 EXAMPLES = DOCS / "examples"
@@ -94,7 +94,7 @@ def read_python(words: Sequence[str]) -> None:
         assert done.returncode == 0, done.stderr.decode()
     elif what in ARGPARSE:
         read_argparse(what, rest)
-    elif what == "rtmprelay.authorizers.hash_key":
+    elif what == "rtmprelay.access.authorizers.hash_key":
         assert not rest, "it takes no arguments"
     elif what.startswith("tests."):
         assert importlib.util.find_spec(what) is not None

@@ -12,11 +12,11 @@ import pytest
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed: pip install '.[docs]'")
 
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.limits import limits_help, with_limits
+from rtmprelay.config.options import Options
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.destinations.config_file import _DestinationEntry
 from rtmprelay.events import Event
-from rtmprelay.limit_options import limits_help, with_limits
-from rtmprelay.options import Options
 from tests.docs.pages import DOCS
 
 

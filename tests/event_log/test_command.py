@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from rtmprelay.config.options import Options
 from rtmprelay.event_log.settings import MEBIBYTE
-from rtmprelay.options import Options
 from tests.event_log.helpers import parse
 from tests.service.command import BlockingClient, Server, wait_for
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from twisted.internet.interfaces import IReactorTime
 
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.event_bus import EventBus
 from rtmprelay.event_log.disk import DiskFile, EventFile, open_on_disk
 from rtmprelay.event_log.log import EventLog

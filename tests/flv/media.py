@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.flv.container import encode_tag, file_header, read_tags
 from rtmprelay.flv.script import decode_metadata
 from rtmprelay.flv.writer import FlvWriter

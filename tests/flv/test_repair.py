@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.errors import BadRecordingError
 from rtmprelay.flv import scan
 from rtmprelay.flv.__main__ import ProgressBar, main

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtmprelay.amf0 import AmfValue, encode
+from rtmprelay.amf.amf0 import AmfValue, encode
 from rtmprelay.flv.script import (
     decode_metadata,
     encode_metadata,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.flv.container import TagReader
 from rtmprelay.flv.keyframe_index import KeyframeIndex
 from rtmprelay.flv.script import decode_metadata, encode_metadata

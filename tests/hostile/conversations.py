@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from functools import cache
 
-from rtmprelay.session.client_session import ClientSession
-from rtmprelay.session.events import (
+from rtmprelay.session.client import ClientSession
+from rtmprelay.session.reports import (
     ConnectRequested,
     PlayRequested,
     PublishRequested,
 )
-from rtmprelay.session.server_session import ServerSession
+from rtmprelay.session.server import ServerSession
 from tests.helpers import group, start_frames
 
 #: What no log, answer or file name may have in it.

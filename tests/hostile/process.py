@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rtmprelay.media import MediaFrame
-from rtmprelay.session.events import MediaReceived, PlayAccepted, PublishAccepted
+from rtmprelay.session.reports import MediaReceived, PlayAccepted, PublishAccepted
 from tests.helpers import group, start_frames
 from tests.hostile.conversations import KEY, MARK
 from tests.service.command import BlockingClient, Server, wait_for

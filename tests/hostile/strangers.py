@@ -7,7 +7,7 @@ import select
 import socket
 import time
 
-from rtmprelay import amf0
+from rtmprelay.amf import amf0
 from rtmprelay.wire.chunk_writer import encode_standalone
 from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.messages import MessageType

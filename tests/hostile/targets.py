@@ -12,10 +12,10 @@ from pathlib import Path
 
 import attrs
 
-from rtmprelay import amf0, amf3
+from rtmprelay.access.authorizers.keys_rules import parse_keys
 from rtmprelay.access.request import Credentials
-from rtmprelay.amf0 import AmfValue
-from rtmprelay.authorizers.keys_rules import parse_keys
+from rtmprelay.amf import amf0, amf3
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.destinations.config_file import parse_relay_config
 from rtmprelay.errors import BadRecordingError, ConfigError, RemoteProtocolError
 from rtmprelay.flv.container import encode_tags, file_header, read_tags
@@ -23,9 +23,9 @@ from rtmprelay.flv.repair import inspect
 from rtmprelay.flv.script import decode_metadata
 from rtmprelay.flv.tags import describe_audio, describe_video
 from rtmprelay.secret import Secret
-from rtmprelay.session.client_session import ClientSession
-from rtmprelay.session.events import ConnectAccepted
-from rtmprelay.session.server_session import ServerSession
+from rtmprelay.session.client import ClientSession
+from rtmprelay.session.reports import ConnectAccepted
+from rtmprelay.session.server import ServerSession
 from rtmprelay.wire.chunks import ChunkReader
 from rtmprelay.wire.handshake import ClientHandshake, ServerHandshake
 from rtmprelay.wire.url import RtmpUrl

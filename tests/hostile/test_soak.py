@@ -19,11 +19,11 @@ from typing import Any
 from twisted.internet.task import deferLater
 from twisted.logger import globalLogBeginner
 
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.service import RelayService
-from rtmprelay.session.events import PublishAccepted
+from rtmprelay.session.reports import PublishAccepted
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.wire.url import RtmpUrl
 from tests.access.log_keeping import KeptLog, kept_log

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.flv.script import encode_metadata
 from rtmprelay.media import MediaFrame, MediaKind
 

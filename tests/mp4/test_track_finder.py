@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.mp4.track_finder import MAX_WAIT_FRAMES, TrackFinder, promised_kinds
 from rtmprelay.mp4.tracks import AudioTrack, UnsupportedMediaError, VideoTrack

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.service import RelayService
 from tests.helpers import real_reactor_fixture

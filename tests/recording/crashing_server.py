@@ -19,7 +19,7 @@ from pathlib import Path
 import attrs
 
 # All that a server needs, but not the reactor: each process has its own.
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.events import Event, RecordingStarted
 from rtmprelay.flv.container import read_tags
 from rtmprelay.media import MediaFrame, MediaKind

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from rtmprelay.config import RelayConfig
-from rtmprelay.options import Options
+from rtmprelay.config.options import Options
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.recording.settings import RecordingSettings
 
 

@@ -8,7 +8,7 @@ from typing import cast
 import attrs
 import pytest
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.events import RecordingFailed, RecordingFinished, RecordingStarted
 from rtmprelay.flv.repair import repair
 from rtmprelay.media import MediaFrame, MediaKind

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.event_bus import EventBus
 from rtmprelay.events import RecordingDeleted, RecordingFailed, RecordingFinished, RecordingStarted
 from rtmprelay.flv.repair import inspect

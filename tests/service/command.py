@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rtmprelay.media import MediaFrame
-from rtmprelay.session.client_session import ClientSession
-from rtmprelay.session.events import ConnectAccepted, SessionEvent
+from rtmprelay.session.client import ClientSession
+from rtmprelay.session.reports import ConnectAccepted, SessionEvent
 
 DEADLINE = 20.0
 

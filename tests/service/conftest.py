@@ -8,7 +8,7 @@ from pathlib import Path
 import imageio_ffmpeg
 import pytest
 
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.service import RelayService
 from tests.helpers import real_reactor_fixture
 from tests.service.browser import Browser

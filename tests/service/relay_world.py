@@ -13,12 +13,12 @@ from twisted.internet.task import deferLater
 from zope.interface import implementer
 
 from rtmprelay.client import play, publish
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationStatus
 from rtmprelay.interfaces import IFrameSubscriber, IStreamObserver
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.protocols.publisher import RtmpPlayClientProtocol, RtmpPublisherProtocol
+from rtmprelay.rtmp.client import RtmpPlayClientProtocol, RtmpPublisherProtocol
 from rtmprelay.service import RelayService
 from rtmprelay.streams.frames import FrameBatch, LiveFrame
 from rtmprelay.streams.live_stream import LiveStream

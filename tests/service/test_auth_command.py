@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from rtmprelay.session.client_session import ClientSession
-from rtmprelay.session.events import ConnectAccepted, PublishAccepted, StatusReceived
+from rtmprelay.session.client import ClientSession
+from rtmprelay.session.reports import ConnectAccepted, PublishAccepted, StatusReceived
 from tests.service.auth_world import MARK, PLAIN, keys, make_wheel, write_keys
 from tests.service.command import LOOPBACK, TWIST, TWISTD, BlockingClient, Server, port_in, run, wait_for
 

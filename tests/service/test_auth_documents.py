@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from rtmprelay.access.authorizers.keys_rules import parse_keys
 from rtmprelay.access.request import Action
-from rtmprelay.authorizers.keys_rules import parse_keys
-from rtmprelay.limit_options import limits_help
+from rtmprelay.config.limits import limits_help
 from tests.service.command import TWISTD, run
 
 DOCS = Path(__file__).parents[2] / "docs"

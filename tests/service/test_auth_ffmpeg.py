@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rtmprelay.authorizers.keys_file import make_keys_file
+from rtmprelay.access.authorizers.keys_file import make_keys_file
 from rtmprelay.client import publish
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.events import ConnectionClosed, ConnectRefused, PlayRefused, PublishRefused, PublishStarted
 from rtmprelay.service import RelayService
 from rtmprelay.session.adobe_auth import AuthenticationRefusedError

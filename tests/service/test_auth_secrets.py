@@ -19,8 +19,8 @@ import jwt
 import pytest
 from typing_extensions import override
 
-from rtmprelay.session.client_session import ClientSession
-from rtmprelay.session.events import ConnectAccepted, SessionEvent, StatusReceived
+from rtmprelay.session.client import ClientSession
+from rtmprelay.session.reports import ConnectAccepted, SessionEvent, StatusReceived
 from tests.helpers import group, start_frames
 from tests.service.auth_world import HASHED, MARK, PASSWORD, PLAIN, WATCH, film, write_keys
 from tests.service.command import DEADLINE, Server, wait_for

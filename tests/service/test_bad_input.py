@@ -17,8 +17,8 @@ from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
 from typing_extensions import override
 
-from rtmprelay import amf0
-from rtmprelay.config import RelayConfig
+from rtmprelay.amf import amf0
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.events import ConnectionClosed
 from rtmprelay.media import MediaFrame
 from rtmprelay.service import RelayService

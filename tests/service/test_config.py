@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rtmprelay import config
-from rtmprelay.config import RelayConfig, listen_description
+from rtmprelay.config import relay as config
+from rtmprelay.config.relay import RelayConfig, listen_description
 from rtmprelay.errors import ConfigError
 
 

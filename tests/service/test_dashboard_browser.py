@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rtmprelay.session.events import PublishAccepted
+from rtmprelay.session.reports import PublishAccepted
 from tests.helpers import keyframe, start_frames
 from tests.service.browser import MISSING, Browser, until
 from tests.service.command import LOOPBACK, BlockingClient, Server

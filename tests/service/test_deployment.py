@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from rtmprelay.config.options import Options
 from rtmprelay.flv.repair import inspect
-from rtmprelay.options import Options
-from rtmprelay.session.events import PlayAccepted, PublishAccepted, StatusReceived
+from rtmprelay.session.reports import PlayAccepted, PublishAccepted, StatusReceived
 from tests.helpers import group, start_frames
 from tests.service.command import TWISTD, BlockingClient, Server, run, wait_for
 

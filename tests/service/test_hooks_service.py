@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from typing_extensions import override
 from zope.interface import implementer
 
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.events import PlayStarted, PublishStarted
 from rtmprelay.hooks.exec_hook import make_exec_hook
 from rtmprelay.hooks.jsonl import make_jsonl

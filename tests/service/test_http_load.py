@@ -29,7 +29,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
 from rtmprelay.client import publish
-from rtmprelay.protocols.publisher import RtmpPublisherProtocol
+from rtmprelay.rtmp.client import RtmpPublisherProtocol
 from tests.helpers import real_reactor_test, the_reactor, until
 from tests.service import measured_relay
 from tests.service.measured_relay import read_turns, waiting_p99

@@ -15,7 +15,7 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.ssl import Certificate, optionsForClientTLS
 
 from rtmprelay import events
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.secret import Secret
 from rtmprelay.service import RelayService

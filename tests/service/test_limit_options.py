@@ -11,10 +11,10 @@ from typing import Any
 import attrs
 import pytest
 
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.limits import limits_help, with_limits
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.errors import ConfigError
-from rtmprelay.limit_options import limits_help, with_limits
-from rtmprelay.session.events import PlayAccepted, PublishAccepted, StatusReceived
+from rtmprelay.session.reports import PlayAccepted, PublishAccepted, StatusReceived
 from tests.helpers import group, start_frames
 from tests.service.command import BlockingClient, Server, wait_for
 

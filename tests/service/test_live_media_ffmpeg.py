@@ -11,12 +11,12 @@ from typing import Any, cast
 import pytest
 from twisted.internet.defer import gatherResults
 
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.flv.container import read_tags
 from rtmprelay.media import MediaFrame, MediaKind
+from rtmprelay.outputs.media_reader import MediaReader
 from rtmprelay.service import RelayService
 from rtmprelay.streams.limits import QueueLimits
-from rtmprelay.web.media_reader import MediaReader
 from rtmprelay.web.settings import HttpSettings
 from tests.helpers import SocketClient, connect_client, real_reactor_fixture, real_reactor_test, until
 from tests.service.http_client import HttpConnection, connect

@@ -20,13 +20,13 @@ from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 from typing_extensions import override
 
-from rtmprelay.config import RelayConfig
+from rtmprelay.clock import steady
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.events import ConnectionClosed, PublishStopped
 from rtmprelay.media import MediaFrame
-from rtmprelay.protocols.reading_pace import Reading, ReadingPace
+from rtmprelay.rtmp.reading_pace import Reading, ReadingPace
 from rtmprelay.service import RelayService
-from rtmprelay.session.events import ConnectAccepted, PublishAccepted
-from rtmprelay.steady_clock import steady
+from rtmprelay.session.reports import ConnectAccepted, PublishAccepted
 from rtmprelay.streams.frames import FrameBatch
 from rtmprelay.streams.live_stream import LiveStream
 from tests.helpers import (
@@ -306,7 +306,7 @@ async def test_a_fast_publisher_hardly_ever_waits(
 
 def _publishing_session() -> Any:
     """A session that encodes as `push` does: with the server's chunk size, on the first message stream."""
-    from rtmprelay.session.client_session import ClientSession
+    from rtmprelay.session.client import ClientSession
 
     session = ClientSession("live", "rtmp://127.0.0.1/live")
     session.stream_id = 1

@@ -14,11 +14,11 @@ from jsonschema import Draft202012Validator, ValidationError
 from openapi_spec_validator import validate
 
 from rtmprelay.client import play
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.secret import Secret
 from rtmprelay.service import RelayService
-from rtmprelay.web.routes import _ACTIONS, _MEDIA
+from rtmprelay.web.api.routes import _ACTIONS, _MEDIA
 from rtmprelay.web.settings import HttpSettings
 from tests.helpers import group, real_reactor_fixture, real_reactor_test, start_frames, the_reactor, until
 from tests.service.http_client import TOKEN, connect, fetch

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rtmprelay.session.events import PublishAccepted
+from rtmprelay.session.reports import PublishAccepted
 from tests.helpers import keyframe, start_frames
 from tests.service.command import TWISTD, BlockingClient, Server, run, wait_for
 from tests.service.relay_world import closed_port
@@ -213,7 +213,7 @@ def test_check_destinations_notices_who_closes_right_after(tmp_path: Path) -> No
 FICKLE_SERVER = """
 from twisted.internet import reactor
 from zope.interface import implementer
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.interfaces import IStreamObserver
 from rtmprelay.service import RelayService
 

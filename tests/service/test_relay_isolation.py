@@ -12,7 +12,7 @@ from typing_extensions import override
 from rtmprelay.client import publish
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationState
-from rtmprelay.protocols.transport_buffers import unsent_bytes
+from rtmprelay.rtmp.transport_buffers import unsent_bytes
 from rtmprelay.streams.live_stream import LiveStream
 from tests.helpers import real_reactor_test, the_reactor
 from tests.service.interop import in_background

@@ -24,9 +24,9 @@ from typing_extensions import override
 from zope.interface import implementer
 
 from rtmprelay import events
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.media import MediaFrame
-from rtmprelay.protocols.admission import AdmissionLimits
+from rtmprelay.rtmp.admission import AdmissionLimits
 from rtmprelay.service import Listener, RelayService
 from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.wire.handshake import ClientHandshake

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rtmprelay import __version__, tap
-from rtmprelay.session.events import PlayAccepted, PublishAccepted
+from rtmprelay.session.reports import PlayAccepted, PublishAccepted
 from tests.helpers import keyframe, start_frames
 from tests.service.command import LOOPBACK, TWIST, TWISTD, BlockingClient, Server, port_in, run, wait_for
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.session.client_session import ClientSession
-from rtmprelay.session.events import (
+from rtmprelay.session.client import ClientSession
+from rtmprelay.session.reports import (
     ConnectRequested,
     MediaReceived,
     PlayRequested,
     PublishRequested,
     SessionEvent,
 )
-from rtmprelay.session.server_session import ServerSession
+from rtmprelay.session.server import ServerSession
 from rtmprelay.wire.chunk_writer import ChunkWriter
 from rtmprelay.wire.chunks import ChunkReader, RawMessage
 from rtmprelay.wire.commands import status_of

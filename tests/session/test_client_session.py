@@ -7,8 +7,8 @@ import weakref
 import pytest
 
 from rtmprelay.errors import LocalProtocolError
-from rtmprelay.session.client_session import ClientSession
-from rtmprelay.session.events import (
+from rtmprelay.session.client import ClientSession
+from rtmprelay.session.reports import (
     ConnectAccepted,
     HandshakeCompleted,
     MediaReceived,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rtmprelay.errors import LimitExceededError
-from rtmprelay.session.events import ConnectRequested
+from rtmprelay.session.reports import ConnectRequested
 from rtmprelay.wire.limits import ConnectionLimits
 from rtmprelay.wire.messages import Command
 from tests.session.helpers import AUDIO, HandMadeClient, call, connected_client, media, only

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rtmprelay.errors import LimitExceededError, RemoteProtocolError
-from rtmprelay.session.client_session import ClientSession
-from rtmprelay.session.events import (
+from rtmprelay.session.client import ClientSession
+from rtmprelay.session.lifecycle import Phase
+from rtmprelay.session.reports import (
     CommandNotUnderstood,
     ConnectAccepted,
     ConnectRequested,
@@ -16,7 +17,6 @@ from rtmprelay.session.events import (
     StatusReceived,
     StreamCreated,
 )
-from rtmprelay.session.lifecycle import Phase
 from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.commands import StatusCode
 from rtmprelay.wire.handshake import ServerHandshake

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtmprelay.errors import RemoteProtocolError
-from rtmprelay.session.events import (
+from rtmprelay.session.lifecycle import Role
+from rtmprelay.session.reports import (
     ConnectRequested,
     MediaReceived,
     PlayRequested,
@@ -17,7 +18,6 @@ from rtmprelay.session.events import (
     PublishStopped,
     SessionEvent,
 )
-from rtmprelay.session.lifecycle import Role
 from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.commands import StatusCode
 from rtmprelay.wire.messages import Command

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rtmprelay.media import MediaKind
-from rtmprelay.session.events import (
+from rtmprelay.session.reports import (
     PlayAccepted,
     PlayPaused,
     PlayRequested,

@@ -8,7 +8,7 @@ import pytest
 
 from rtmprelay.errors import LimitExceededError, RemoteProtocolError
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.session.events import (
+from rtmprelay.session.reports import (
     MediaReceived,
     PublishAccepted,
     PublishRequested,

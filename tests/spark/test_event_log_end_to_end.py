@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rtmprelay.session.events import PlayAccepted
+from rtmprelay.session.reports import PlayAccepted
 from spark_analytics.__main__ import main
 from spark_analytics.catalogue import Catalogue
 from tests.service.command import BlockingClient, Server, wait_for

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtmprelay.media import MediaFrame, MediaKind, milliseconds_between
-from rtmprelay.streams.delivery import DeliveryAccount, DropReason
+from rtmprelay.streams.accounting import DeliveryAccount, DropReason
 from rtmprelay.streams.frame_queue import FrameQueue
 from rtmprelay.streams.frames import FrameRole, LiveFrame, live_frame
 from rtmprelay.streams.limits import QueueLimits

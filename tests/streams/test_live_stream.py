@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from twisted.logger import capturedLogs
 
-from rtmprelay.amf0 import encode
+from rtmprelay.amf.amf0 import encode
 from rtmprelay.flv.script import with_set_data_frame
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.streams.frames import FrameBatch

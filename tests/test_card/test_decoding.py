@@ -9,13 +9,13 @@ from pathlib import Path
 import imageio_ffmpeg
 import pytest
 
+from rtmprelay.demo.test_card import aac
+from rtmprelay.demo.test_card.card import BEEP_MS, FORMAT, block_column, clock_text, draw, timestamp_of
+from rtmprelay.demo.test_card.h264 import SQUARE, Picture
+from rtmprelay.demo.test_card.macroblocks import CELLS
+from rtmprelay.demo.test_card.stream import GROUP, frames
 from rtmprelay.flv.container import encode_tag, file_header
 from rtmprelay.media import MediaKind
-from rtmprelay.test_card import aac
-from rtmprelay.test_card.card import BEEP_MS, FORMAT, block_column, clock_text, draw, timestamp_of
-from rtmprelay.test_card.h264 import SQUARE, Picture
-from rtmprelay.test_card.macroblocks import CELLS
-from rtmprelay.test_card.stream import GROUP, frames
 
 #: Over two keyframes, and a turn of the block at neither end.
 PICTURES = 2 * GROUP + 10

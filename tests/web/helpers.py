@@ -14,7 +14,7 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from typing_extensions import override
 
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.media import MediaFrame
 from rtmprelay.secret import Secret

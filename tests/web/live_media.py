@@ -8,9 +8,9 @@ import attrs
 
 from rtmprelay.flv.container import read_tags
 from rtmprelay.media import MediaFrame
+from rtmprelay.outputs.media_reader import LiveMediaSettings
 from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.web.http_service import HttpPart
-from rtmprelay.web.media_reader import LiveMediaSettings
 from rtmprelay.web.settings import HttpSettings
 from tests.helpers import EventList
 from tests.mp4.box_reader import Box, Fragment, boxes, fragments

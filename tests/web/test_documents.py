@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
-from rtmprelay.web import turns
-from rtmprelay.web.answers import json_bytes
-from rtmprelay.web.documents import Document, each, listed, object_pieces, plain
-from rtmprelay.web.turns import Turns
+from rtmprelay.web.api.documents import Document, each, listed, object_pieces, plain
+from rtmprelay.web.server import turns
+from rtmprelay.web.server.answers import json_bytes
+from rtmprelay.web.server.turns import Turns
 from tests.web.helpers import one_turn
 
 

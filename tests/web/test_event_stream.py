@@ -10,7 +10,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, fail, succeed
 
 from rtmprelay.events import ConnectionOpened, MediaStatistics
-from rtmprelay.web import turns
+from rtmprelay.web.server import turns
 from rtmprelay.web.settings import HttpSettings
 from tests.web.helpers import Client, Web, destination, one_turn
 

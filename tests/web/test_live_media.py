@@ -10,9 +10,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rtmprelay import events
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.web import media_formats
-from rtmprelay.web.media_reader import LiveMediaSettings
-from rtmprelay.web.media_response import MediaResponse
+from rtmprelay.outputs import media_formats
+from rtmprelay.outputs.media_reader import LiveMediaSettings
+from rtmprelay.outputs.media_response import MediaResponse
 from rtmprelay.web.settings import HttpSettings
 from tests.mp4.media import picture, sound
 from tests.web.live_media import START, MediaWeb, av_group, small_queue

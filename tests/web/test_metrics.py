@@ -12,17 +12,17 @@ from prometheus_client.parser import text_string_to_metric_families
 from twisted.internet.task import Clock
 from zope.interface import implementer
 
-from rtmprelay.config import RelayConfig
+from rtmprelay.config.relay import RelayConfig
 from rtmprelay.events import ConnectionClosed
 from rtmprelay.interfaces import IFrameSubscriber
 from rtmprelay.recording.disk import name_of
 from rtmprelay.recording.status import QUEUE_FULL, TOO_LARGE, WAITING_FOR_KEYFRAME
 from rtmprelay.service import RelayService
+from rtmprelay.streams.accounting import DropReason
 from rtmprelay.streams.consumer import Consumer
-from rtmprelay.streams.delivery import DropReason
 from rtmprelay.streams.registry import StreamRegistry
-from rtmprelay.web.reactor_lag import BUCKETS, ReactorLag
-from rtmprelay.web.stream_series import OTHER, StreamSeries
+from rtmprelay.web.metrics.reactor_lag import BUCKETS, ReactorLag
+from rtmprelay.web.metrics.stream_series import OTHER, StreamSeries
 from tests.helpers import group, start_frames
 from tests.streams.helpers import FakePublisher, ListingEncoder
 from tests.web.helpers import Client, Web, destination

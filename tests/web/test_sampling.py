@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
 from rtmprelay.streams.registry import StreamRegistry
-from rtmprelay.web.sampling import HISTORY, Meter, RateSampler, StreamRates
+from rtmprelay.web.api.sampling import HISTORY, Meter, RateSampler, StreamRates
 from tests.helpers import audio, inter, keyframe, start_frames
 from tests.streams.helpers import FakePublisher
 

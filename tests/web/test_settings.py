@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from rtmprelay.config import http_description
+from rtmprelay.config.relay import http_description
 from rtmprelay.errors import ConfigError
 from rtmprelay.secret import Secret
 from rtmprelay.web.settings import HttpSettings, read_origin, read_token, token_from

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtmprelay import amf0
+from rtmprelay.amf import amf0
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.streams.live_stream import LiveStream
-from rtmprelay.web.answers import json_bytes
-from rtmprelay.web.stream_facts import audio_facts, video_facts
+from rtmprelay.web.api.stream_facts import audio_facts, video_facts
+from rtmprelay.web.server.answers import json_bytes
 from tests.helpers import audio_header, keyframe
 from tests.streams.helpers import FakePublisher
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from twisted.internet.task import Clock
 
-from rtmprelay.web.turns import BUDGET, Turns
+from rtmprelay.web.server.turns import BUDGET, Turns
 from tests.web.helpers import one_turn
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtmprelay.amf0 import UNDEFINED, AmfDate, AmfValue, EcmaArray
+from rtmprelay.amf.amf0 import UNDEFINED, AmfDate, AmfValue, EcmaArray
 from rtmprelay.wire.commands import (
     CheckBandwidth,
     ClientCommand,

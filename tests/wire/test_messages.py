@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rtmprelay import amf0
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf import amf0
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.errors import LimitExceededError, RemoteProtocolError
 from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.messages import (

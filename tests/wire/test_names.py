@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtmprelay.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.errors import RemoteProtocolError
 from rtmprelay.secret import Secret
 from rtmprelay.wire.limits import LONGEST_STREAM_KEY

@@ -1,0 +1,1 @@
+"""AMF0 and AMF3: the values of RTMP commands and metadata, and their bytes."""

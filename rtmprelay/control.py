@@ -1,0 +1,232 @@
+"""A relay as its HTTP part sees and steers it; what is to last is written to the configuration file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+from twisted.internet.defer import Deferred, DeferredLock, succeed
+
+from rtmprelay.destinations.config_file import destination_from_entry
+from rtmprelay.destinations.file_editing import RelayFile
+from rtmprelay.destinations.manager import Changes, DestinationManager, refuse_duplicates
+from rtmprelay.destinations.settings import DestinationSettings
+from rtmprelay.destinations.status import DestinationStatus
+from rtmprelay.errors import ConfigError
+from rtmprelay.event_bus import EventBus
+from rtmprelay.recording.manager import RecordingManager
+from rtmprelay.recording.status import RecordingStatus, RecordingTotals
+from rtmprelay.rtmp.server_factory import RtmpServerFactory
+from rtmprelay.streams.registry import StreamRegistry
+from rtmprelay.web.relay_view import ConflictError, NotThereError
+
+#: Runs something that waits for a disk, outside the reactor's thread.
+InThread = Callable[..., Deferred[Any]]
+
+
+@attrs.define(eq=False)
+class RelaySteering:
+    """Fulfils `rtmprelay.web.relay_view.Relay`.
+
+    Args:
+        file: Where lasting destinations stand, if there is such a file.
+        in_thread: Calls a function in a thread.
+        rtmp_ports: Says where RTMP is spoken.
+    """
+
+    registry: StreamRegistry
+    events: EventBus
+    _destinations: DestinationManager
+    _recordings: RecordingManager
+    _factory: RtmpServerFactory
+    _file: RelayFile | None
+    _in_thread: InThread
+    _rtmp_ports: Callable[[], Sequence[tuple[str, int]]] = tuple
+    #: Added while running, and in no file: a new reading of the file leaves them alone.
+    _added: dict[str, DestinationSettings] = attrs.field(factory=dict)
+    #: Switched on or off while running, with what the configuration said then.
+    _switched: dict[str, tuple[bool, bool]] = attrs.field(factory=dict)
+    _writing: DeferredLock = attrs.field(factory=DeferredLock)
+
+    # -- how it is -------------------------------------------------------------------------------------------
+
+    @property
+    def connections(self) -> int:
+        """How many RTMP connections there are."""
+        return self._factory.connection_count
+
+    @property
+    def connections_refused(self) -> int:
+        """How many were not wanted so far."""
+        return self._factory.connections_refused
+
+    def refusals_by_limit(self) -> Mapping[str, int]:
+        """How many connections and players were not wanted so far, by the limit that they would have been over."""
+        return {**self._factory.refused_by_limit, "max_players": self.registry.players_refused}
+
+    def rtmp_ports(self) -> Sequence[tuple[str, int]]:
+        """Where RTMP is spoken: `rtmp` or `rtmps`, and the port."""
+        return self._rtmp_ports()
+
+    @property
+    def destination_count(self) -> int:
+        """How many destinations there are."""
+        return len(self._destinations)
+
+    def destination_statuses(self) -> Iterable[DestinationStatus]:
+        """How all destinations are, worked out one by one."""
+        return (destination.status() for destination in self._destinations)
+
+    def destination_status(self, name: str) -> DestinationStatus | None:
+        """How one destination is, if there is one of this name."""
+        return next((one.status() for one in self._destinations if one.name == name), None)
+
+    def destination_bytes(self) -> Mapping[str, int]:
+        """What each destination has been sent."""
+        return {destination.name: destination.bytes_sent for destination in self._destinations}
+
+    def destination_streams(self) -> Mapping[str, Sequence[str]]:
+        """Which streams go to each destination."""
+        return {destination.name: destination.streams for destination in self._destinations}
+
+    def is_lasting(self, destination: str) -> bool:
+        """Whether a destination stands in the configuration file."""
+        return self._file is not None and destination in self._file.names
+
+    def recording_statuses(self) -> Sequence[RecordingStatus]:
+        """How all recordings are."""
+        return self._recordings.statuses()
+
+    def recording_totals(self) -> RecordingTotals:
+        """What all recordings so far have taken and lost."""
+        return self._recordings.totals()
+
+    # -- changes ---------------------------------------------------------------------------------------------
+
+    def add_destination(self, entry: Mapping[str, object], lasting: bool) -> Deferred[str]:
+        """Use one more destination, described as in the configuration file; fires with its name."""
+        return self._one_at_a_time(self._add, entry, lasting)
+
+    async def _add(self, entry: Mapping[str, object], lasting: bool) -> str:
+        settings = destination_from_entry(entry)
+        self._refuse_taken(settings)
+        if lasting:
+            await self._in_thread(self._file_for_changes().add, entry)
+            if settings.name in self._destinations:
+                # The file was read again at that very moment.
+                return settings.name
+        self._destinations.add(settings)
+        if not lasting:
+            self._added[settings.name] = settings
+        return settings.name
+
+    def _refuse_taken(self, settings: DestinationSettings) -> None:
+        try:
+            refuse_duplicates([*(other.settings for other in self._destinations), settings])
+        except ConfigError as error:
+            raise ConflictError(str(error)) from None
+
+    def _file_for_changes(self) -> RelayFile:
+        if self._file is None:
+            raise ConfigError(
+                "lasting is not possible: the server was started without --relay-config, so there is no file"
+                " to write to"
+            )
+        return self._file
+
+    def remove_destination(self, name: str, lasting: bool) -> Deferred[None]:
+        """Use a destination no longer. It says goodbye to its server behind our back."""
+        return self._one_at_a_time(self._remove, name, lasting)
+
+    async def _remove(self, name: str, lasting: bool) -> None:
+        self._refuse_missing(name)
+        if lasting:
+            await self._in_thread(self._file_for_changes().remove, name)
+        if name in self._destinations:
+            self._destinations.remove(name)
+        self._added.pop(name, None)
+        self._switched.pop(name, None)
+
+    def enable_destination(self, name: str, enabled: bool, lasting: bool) -> Deferred[None]:
+        """Use a destination, or keep it without using it."""
+        return self._one_at_a_time(self._enable, name, enabled, lasting)
+
+    async def _enable(self, name: str, enabled: bool, lasting: bool) -> None:
+        self._refuse_missing(name)
+        if lasting:
+            await self._in_thread(self._file_for_changes().enable, name, enabled)
+            self._refuse_missing(name)
+        before = self._settings_of(name).enabled
+        if name in self._added:
+            self._added[name] = attrs.evolve(self._added[name], enabled=enabled)
+        elif lasting:
+            self._switched.pop(name, None)
+        else:
+            configured = self._switched.get(name, (before, before))[1]
+            self._switched[name] = enabled, configured
+        if enabled:
+            self._destinations.enable(name)
+        else:
+            self._destinations.disable(name)
+
+    def reconnect_destination(self, name: str) -> None:
+        """Break a destination's connections off, or wait no longer, and try now."""
+        self._refuse_missing(name)
+        self._destinations.reconnect(name)
+
+    def end_publish(self, key: str) -> None:
+        """Send the publisher of a stream away."""
+        stream = self.registry.get(key)
+        if stream is None or stream.publisher is None:
+            raise NotThereError("nobody publishes this stream now: /streams lists them all")
+        stream.publisher.publish_ended("ended by the operator of this server")
+
+    def _refuse_missing(self, name: str) -> None:
+        if name not in self._destinations:
+            raise NotThereError("there is no destination of this name: /destinations lists them all")
+
+    def _settings_of(self, name: str) -> DestinationSettings:
+        return next(one.settings for one in self._destinations if one.name == name)
+
+    def _one_at_a_time(self, change: Callable[..., Any], *arguments: object) -> Deferred[Any]:
+        """Two changes never write the file, or decide what is free, at the same time."""
+        return self._writing.run(lambda: Deferred.fromCoroutine(change(*arguments)))
+
+    # -- the configuration, read again -----------------------------------------------------------------------
+
+    def reload(self, configured: Iterable[DestinationSettings]) -> Changes:
+        """Apply a new configuration. What was added, or switched on and off, while running stays so."""
+        # A switch counts until the configuration has a new opinion.
+        configured = list(configured)
+        switched = {
+            settings.name: self._switched[settings.name]
+            for settings in configured
+            if settings.name in self._switched and self._switched[settings.name][1] == settings.enabled
+        }
+        wanted = [
+            attrs.evolve(settings, enabled=switched[settings.name][0])
+            if settings.name in switched
+            else settings
+            for settings in configured
+        ]
+        added = [settings for settings in self._added.values() if _goes_with(settings, wanted)]
+        changes = self._destinations.apply([*wanted, *added])
+        self._added = {settings.name: settings for settings in added}
+        self._switched = switched
+        if self._file is not None:
+            self._file.reread_names()
+        return changes
+
+
+def _goes_with(settings: DestinationSettings, others: list[DestinationSettings]) -> bool:
+    try:
+        refuse_duplicates([*others, settings])
+    except ConfigError:
+        return False
+    return True
+
+
+def at_once(function: Callable[..., Any], *arguments: object) -> Deferred[Any]:
+    """For a reactor without threads, such as a test's clock."""
+    return succeed(function(*arguments))

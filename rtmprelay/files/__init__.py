@@ -1,0 +1,1 @@
+"""Files shared by recordings, the event log and hooks: secrets, disks, writer threads."""

@@ -1,0 +1,1 @@
+"""What one viewer, or one stream, gets in a format other than RTMP."""

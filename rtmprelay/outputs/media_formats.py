@@ -1,0 +1,213 @@
+"""Live frames as FLV and as fragmented MP4, for those who watch over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+from typing_extensions import override
+
+from rtmprelay.flv.container import encode_tags, file_header
+from rtmprelay.media import MediaKind
+from rtmprelay.mp4.fragments import FragmentEncoder
+from rtmprelay.mp4.init_segment import init_segment
+from rtmprelay.mp4.placing import FragmentPlacer, TimeWentBackError
+from rtmprelay.mp4.track_finder import TrackFinder, promised_kinds
+from rtmprelay.mp4.tracks import CODECS_WITHOUT_HEADER, SUPPORTED_CODECS, UnsupportedMediaError
+from rtmprelay.outputs.media_reader import MediaReader
+from rtmprelay.outputs.media_response import chunk
+from rtmprelay.streams.frames import FrameBatch, FrameRole, LiveFrame
+from rtmprelay.streams.live_stream import LiveStream
+from rtmprelay.web.server.answers import HttpError
+
+FLV_TYPE = b"video/x-flv"
+MP4_TYPE = b"video/mp4"
+
+
+# -- FLV -----------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen(cache_hash=True)
+class FlvFrameEncoder:
+    """Frames as FLV tags, in a chunk of HTTP/1.1 or not: the same bytes for everybody."""
+
+    in_chunks: bool
+
+    def encode(self, frames: Sequence[LiveFrame]) -> bytes:
+        """The frames, one tag behind the other."""
+        tags = encode_tags(live.frame for live in frames)
+        return chunk(tags) if self.in_chunks else tags
+
+
+_FLV_ENCODERS = {in_chunks: FlvFrameEncoder(in_chunks) for in_chunks in (False, True)}
+
+
+class FlvReader(MediaReader):
+    """HTTP-FLV: the frames as they are, with the timestamps of the stream."""
+
+    audience = "flv"
+
+    @override
+    def open(self) -> None:
+        self.attach(self._response.write, _FLV_ENCODERS[self._response.is_chunked])
+        self._response.begin(FLV_TYPE)
+        self._response.write_parts(_flv_header(self.stream))
+
+
+def _flv_header(stream: LiveStream) -> bytes:
+    """Players wait for what the header announces; so it names what has come, or what the publisher promised."""
+    kinds = set(promised_kinds(stream.metadata)) if stream.metadata else set()
+    if stream.audio_codec is not None:
+        kinds.add(MediaKind.AUDIO)
+    if stream.video_codec is not None:
+        kinds.add(MediaKind.VIDEO)
+    return file_header(MediaKind.AUDIO in kinds or not kinds, MediaKind.VIDEO in kinds or not kinds)
+
+
+# -- MP4 -----------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen(cache_hash=True)
+class Mp4FrameEncoder:
+    """Frames as fragments that all readers of the same tracks share; each puts them on its own timeline."""
+
+    fragments: FragmentEncoder
+
+    def encode(self, frames: Sequence[LiveFrame]) -> bytes:
+        """One fragment, or nothing if the frames hold no media."""
+        return self.fragments.encode(live.frame for live in frames)
+
+
+_NO_TRACKS_YET = Mp4FrameEncoder(FragmentEncoder(None, None))
+
+
+class Mp4Reader(MediaReader):
+    """Fragmented MP4. It begins when it is known which tracks there are, and ends when they change."""
+
+    audience = "mp4"
+
+    _placer: FragmentPlacer
+    _tracks: FragmentEncoder
+    _known_codecs: frozenset[str | None]
+    # Until the tracks are known, frames wait in the queue.
+    _finder: TrackFinder | None = None
+
+    @override
+    def open(self) -> None:
+        self._finder = TrackFinder()
+        self.attach(self._write_fragment, _NO_TRACKS_YET)
+        self.transport_full()
+
+    @override
+    def transport_ready(self) -> None:
+        if self._finder is None:
+            super().transport_ready()
+
+    @override
+    def take_startup(self, startup: Sequence[LiveFrame], wait_for_keyframe: bool) -> None:
+        super().take_startup(startup, wait_for_keyframe)
+        self._finder = TrackFinder(wait_for_keyframe)
+        self._look_at(startup)
+        self._begin_if_known()
+
+    @override
+    def take_batch(self, batch: FrameBatch) -> None:
+        if self._finder is None and self._first_change(batch.frames) is None:
+            super().take_batch(batch)
+        else:
+            self._take_frames(batch.frames)
+
+    def _take_frames(self, frames: Sequence[LiveFrame]) -> None:
+        if self._finder is not None:
+            looked_at = self._look_at(frames)
+            if self._ending is not None:
+                return
+            self._put(frames[:looked_at])
+            self._begin_if_known()
+            frames = frames[looked_at:]
+        if not frames or self._ending is not None:
+            return
+        change = self._first_change(frames)
+        self._put(frames[:change])
+        self._drain()
+        if change is not None:
+            self.end_behind_queue("the codecs of the stream changed")
+
+    def _put(self, frames: Sequence[LiveFrame]) -> None:
+        for frame in frames:
+            self._queue.push(frame)
+
+    # -- the beginning ---------------------------------------------------------------------------------------
+
+    def _look_at(self, frames: Sequence[LiveFrame]) -> int:
+        """Learn the tracks; how many frames that took."""
+        finder = self._finder
+        assert finder is not None, "the tracks are known"
+        try:
+            for index, live in enumerate(frames):
+                finder.note(live.frame)
+                if finder.is_complete:
+                    return index + 1
+        except UnsupportedMediaError as error:
+            self.refuse(cannot_be_mp4(self.stream.key, error))
+        return len(frames)
+
+    def _begin_if_known(self) -> None:
+        if self._finder is not None and self._finder.is_complete and self._ending is None:
+            self._begin_media(self._finder)
+
+    def _begin_media(self, finder: TrackFinder) -> None:
+        self._finder = None
+        tracks = self._tracks = finder.encoder()
+        self._placer = FragmentPlacer(tracks, finder.begin_ms)
+        found = [track for track in (tracks.video, tracks.audio) if track is not None]
+        # Of the others a header tells that they come, and that is looked at.
+        unannounced = CODECS_WITHOUT_HEADER - {track.codec_name for track in found}
+        self._known_codecs = frozenset((None, *SUPPORTED_CODECS)) - unannounced
+        self.attach(self._write_fragment, Mp4FrameEncoder(tracks))
+        self._response.begin(MP4_TYPE)
+        self._response.write_parts(init_segment(found))
+        self.transport_ready()
+
+    # -- on the way ------------------------------------------------------------------------------------------
+
+    def _first_change(self, frames: Sequence[LiveFrame]) -> int | None:
+        """Where frames begin for which the tracks were not made."""
+        known = self._known_codecs
+        for index, live in enumerate(frames):
+            if live.role is FrameRole.STARTUP:
+                if self._tracks.is_changed_by(live.frame):
+                    return index
+            elif live.codec not in known:
+                return index
+        return None
+
+    def _write_fragment(self, fragment: bytes) -> None:
+        if fragment:
+            try:
+                placed = self._placer.place(fragment)
+            except TimeWentBackError as error:
+                self.end_now(str(error))
+            else:
+                self._response.write_parts(*placed)
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    @override
+    def end_behind_queue(self, reason: str) -> None:
+        finder = self._finder
+        if finder is None:
+            super().end_behind_queue(reason)
+        elif finder.has_media:
+            self._begin_media(finder)
+            super().end_behind_queue(reason)
+        else:
+            key = self.stream.key
+            self.refuse(HttpError(404, f"{key} ended before it sent anything that could be played"))
+
+
+def cannot_be_mp4(key: str, error: UnsupportedMediaError) -> HttpError:
+    """The answer to somebody who wants a stream as MP4 that cannot be one."""
+    return HttpError(
+        415, f"{key} cannot be sent as MP4: {error}. Take {key}.flv, which passes everything on as it is."
+    )

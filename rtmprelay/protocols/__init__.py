@@ -1,1 +1,0 @@
-"""RTMP on Twisted transports."""

@@ -1,0 +1,1 @@
+"""RTMP on Twisted: connections, the server, publishing and playing, and the client for outbound publishes."""

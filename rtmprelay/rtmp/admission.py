@@ -1,0 +1,102 @@
+"""Whether a new connection is taken: how many there are, in all and from one address, and how fast they come."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+
+import attrs
+
+from rtmprelay.errors import LimitExceededError
+from rtmprelay.session.timeouts import RateLimit
+
+#: Addresses that are remembered as proxies; there are one or two.
+_MOST_PROXIES = 64
+
+#: Addresses whose rate is remembered; whoever has that many gets past this limit, and meets the others.
+_MOST_RATES = 10_000
+
+
+@attrs.frozen
+class AdmissionLimits:
+    """Bounds on connections; None where there is none. The field names are what a log line calls the limit."""
+
+    #: Connections at the same time; each one costs a file descriptor and some memory.
+    max_connections: int = 10_000
+    #: Connections from one address that have not sent `connect`: cheap to open, so few may wait.
+    max_unconnected_per_address: int = 2_000
+    #: Connections from one address at the same time; many viewers can share one.
+    max_connections_per_address: int | None = None
+    #: New connections a second from one address, on average over ten seconds.
+    connection_rate_per_address: int | None = 200
+
+
+class Admission:
+    """Counts connections by address, and says when there are too many."""
+
+    def __init__(self, limits: AdmissionLimits) -> None:
+        self._limits = limits
+        self._open: Counter[str] = Counter()
+        self._unconnected: Counter[str] = Counter()
+        self._rates: OrderedDict[str, RateLimit] = OrderedDict()
+        self._proxies: set[str] = set()
+
+    def check(self, host: str, now: float) -> None:
+        """Raise if one more connection from there is too much."""
+        limits = self._limits
+        self._check("max_connections", self._open.total(), limits.max_connections, "connections")
+        if host in self._proxies:
+            # What comes from there comes from elsewhere.
+            return
+        if limits.connection_rate_per_address is not None:
+            self._rate(host, limits.connection_rate_per_address, now).spend(1, now)
+        self._check(
+            "max_connections_per_address",
+            self._open[host],
+            limits.max_connections_per_address,
+            "connections from there",
+        )
+        self._check(
+            "max_unconnected_per_address",
+            self._unconnected[host],
+            limits.max_unconnected_per_address,
+            "connections from there that have not sent connect",
+        )
+
+    @staticmethod
+    def _check(limit: str, count: int, most: int | None, what: str) -> None:
+        if most is not None and count >= most:
+            raise LimitExceededError(limit, f"there are {count} {what} already")
+
+    def _rate(self, host: str, per_second: int, now: float) -> RateLimit:
+        rate = self._rates.get(host)
+        if rate is None:
+            rate = self._rates[host] = RateLimit("connection_rate_per_address", per_second, now)
+            if len(self._rates) > _MOST_RATES:
+                self._rates.popitem(last=False)
+        else:
+            self._rates.move_to_end(host)
+        return rate
+
+    def opened(self, host: str) -> None:
+        """There is one more."""
+        self._open[host] += 1
+        self._unconnected[host] += 1
+
+    def connected(self, host: str) -> None:
+        """One has sent `connect`."""
+        _less(self._unconnected, host)
+
+    def closed(self, host: str) -> None:
+        """There is one less."""
+        _less(self._open, host)
+
+    def came_through(self, proxy: str) -> None:
+        """Connections from this address come from elsewhere: they do not count as one peer's."""
+        if len(self._proxies) < _MOST_PROXIES:
+            self._proxies.add(proxy)
+
+
+def _less(counter: Counter[str], host: str) -> None:
+    counter[host] -= 1
+    if counter[host] <= 0:
+        del counter[host]

@@ -1,0 +1,292 @@
+"""What every RTMP connection on a Twisted transport has to do, whoever opened it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Protocol as TypingProtocol
+from typing import cast
+
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorTime, ITCPTransport
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from typing_extensions import override
+from zope.interface import implementer
+
+from rtmprelay.errors import LimitExceededError, RemoteProtocolError
+from rtmprelay.rtmp.stall import StallWatch
+from rtmprelay.rtmp.transport_buffers import write_at_once
+from rtmprelay.session.reports import SessionEvent
+from rtmprelay.streams.consumer import Consumer
+from rtmprelay.wire.limits import ConnectionLimits
+
+#: The longest time between two looks at a connection.
+_LOOK_EVERY = 10.0
+
+#: How long a connection that was closed politely may take to go.
+_POLITE_CLOSE = 2.0
+
+
+def _how_it_ended(reason: Failure) -> str:
+    if reason.check(ConnectionDone):
+        return "the peer closed it"
+    if reason.type is ConnectionLost:
+        return "the peer broke it off"
+    return reason.getErrorMessage()
+
+
+class Session(TypingProtocol):
+    """What a connection needs of the session that it drives."""
+
+    def receive_data(self, data: bytes, now: float) -> list[SessionEvent]:
+        """Bytes in, events out."""
+
+    def bytes_to_send(self) -> bytes:
+        """Bytes out."""
+
+    def next_deadline(self) -> float | None:
+        """When to call `check_time`."""
+
+    def check_time(self, now: float) -> None:
+        """Raise if the peer was too slow."""
+
+    def forget(self) -> None:
+        """The connection has gone: let go of what has come in part."""
+
+
+class _Transport(TypingProtocol):
+    """A transport as Twisted really makes them: it writes, consumes and can be cut off."""
+
+    def write(self, data: bytes) -> None: ...
+    def registerProducer(self, producer: IPushProducer, streaming: bool) -> None: ...  # noqa: N802
+    def unregisterProducer(self) -> None: ...  # noqa: N802
+    def loseConnection(self) -> None: ...  # noqa: N802
+    def abortConnection(self) -> None: ...  # noqa: N802
+
+
+@implementer(IPushProducer)
+class RtmpConnection(Protocol):
+    """Moves bytes between a transport and a session, minds the time, and passes back-pressure on.
+
+    Subclasses say what the session's events mean and what to do when the connection opens and closes.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self, session: Session, clock: IReactorTime, limits: ConnectionLimits, connection_id: str
+    ) -> None:
+        self.connection_id = connection_id
+        self.bytes_out = 0
+        #: How the connection ended, once it has.
+        self.loss: Failure = connectionDone
+        #: The limit that the peer went over, if that is why the connection closes.
+        self.limit_exceeded: str | None = None
+        self._driven = session
+        self._clock = clock
+        self._limits = limits
+        self._stall = StallWatch()
+        self._transport_full = False
+        self._unread_replies = 0
+        self._timer: IDelayedCall | None = None
+        self._closing: str | None = None
+        self._error: RemoteProtocolError | None = None
+
+    # -- for subclasses --------------------------------------------------------------------------------------
+
+    def opened(self) -> None:
+        """The transport is there."""
+
+    def handle(self, event: SessionEvent, now: float) -> None:
+        """The session reports something."""
+        raise NotImplementedError
+
+    def closed(self, reason: str) -> None:
+        """The transport has gone."""
+
+    def consumers(self) -> Iterable[Consumer]:
+        """Who writes media to this transport."""
+        return ()
+
+    def looked(self, now: float) -> float:
+        """Do what is due from time to time; the time of the next."""
+        return now + _LOOK_EVERY
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the connection is closed, or about to be."""
+        return self._closing is not None
+
+    # -- bytes -----------------------------------------------------------------------------------------------
+
+    @property
+    def _wire(self) -> _Transport:
+        return cast(_Transport, self.transport)
+
+    @override
+    def connectionMade(self) -> None:
+        if ITCPTransport.providedBy(self.transport):
+            # Older Twisted says this of unix sockets too, which know no such options.
+            with suppress(OSError):
+                # Small control messages must not wait for Nagle's algorithm.
+                self.transport.setTcpNoDelay(True)
+                self.transport.setTcpKeepAlive(True)
+        self._wire.registerProducer(self, True)
+        self.opened()
+        self.flush()
+        self._arm_timer(self.looked(self._clock.seconds()))
+
+    @override
+    def dataReceived(self, data: bytes) -> None:
+        if self.is_closing:
+            return
+        now = self._clock.seconds()
+        try:
+            self._process(data, now)
+        except RemoteProtocolError as error:
+            self._abort(error)
+        except Exception:
+            self._log.failure("A bug in handling {connection}: it is closed", connection=self.connection_id)
+            self.close_now("an internal error")
+        else:
+            self.flush()
+
+    def _process(self, data: bytes, now: float) -> None:
+        for event in self._driven.receive_data(data, now):
+            self.handle(event, now)
+            if self.is_closing:
+                return
+
+    def write_media(self, data: bytes) -> None:
+        """Send media to the peer."""
+        self.bytes_out += len(data)
+        # Not `_wire`: this is done for each player and each frame, and a property costs a call, as `cast` does.
+        write_at_once(self.transport, data)  # type: ignore[arg-type]
+
+    def flush(self) -> None:
+        """Send what the session has to say. A peer that asks and asks but does not read is cut off."""
+        data = self._driven.bytes_to_send()
+        if not data or self._closing is not None:
+            return
+        if self._transport_full:
+            self._unread_replies += len(data)
+            most = self._limits.unread_replies
+            if self._unread_replies > most:
+                self._abort(
+                    LimitExceededError("unread_replies", f"over {most} bytes of answers were left unread")
+                )
+                return
+        self.bytes_out += len(data)
+        self._wire.write(data)
+
+    # -- back-pressure ---------------------------------------------------------------------------------------
+
+    def pauseProducing(self) -> None:
+        """The transport's buffer is full."""
+        self._transport_full = True
+        self._stall.transport_full(self.transport, self.bytes_out, self._clock.seconds())
+        for consumer in self.consumers():
+            consumer.transport_full()
+
+    def resumeProducing(self) -> None:
+        """The transport's buffer is empty."""
+        self._transport_full = False
+        self._unread_replies = 0
+        self._stall.transport_ready()
+        for consumer in list(self.consumers()):
+            if self._transport_full:
+                # One before filled it again: the rest wait for the next time.
+                return
+            consumer.transport_ready()
+
+    def stopProducing(self) -> None:
+        """The transport has gone; `connectionLost` follows."""
+
+    # -- time ------------------------------------------------------------------------------------------------
+
+    def _arm_timer(self, due: float) -> None:
+        if self.is_closing:
+            # Whoever closes it has a timer of its own.
+            return
+        now = self._clock.seconds()
+        times = [now + _LOOK_EVERY]
+        for time in (due, self._driven.next_deadline(), self._stall_deadline()):
+            if time is not None:
+                times.append(time)
+        self._timer = self._clock.callLater(max(0.0, min(times) - now), self._look)
+
+    def _stall_deadline(self) -> float | None:
+        stuck_since = self._stall.stuck_since()
+        return None if stuck_since is None else stuck_since + self._limits.stall_timeout
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
+
+    def _look(self) -> None:
+        """See whether the peer is too slow in any way."""
+        self._timer = None
+        now = self._clock.seconds()
+        try:
+            self._driven.check_time(now)
+            self._check_stall(now)
+        except RemoteProtocolError as error:
+            self._abort(error)
+            return
+        self._arm_timer(self.looked(now))
+
+    def _check_stall(self, now: float) -> None:
+        self._stall.look(self.transport, self.bytes_out, now)
+        deadline = self._stall_deadline()
+        if deadline is not None and now >= deadline:
+            seconds = self._limits.stall_timeout
+            raise LimitExceededError("stall_timeout", f"the peer took no byte for {seconds:g} s")
+
+    # -- closing ---------------------------------------------------------------------------------------------
+
+    def _abort(self, error: RemoteProtocolError) -> None:
+        """The peer broke the rules: the reason is told once, and it is gone."""
+        if isinstance(error, LimitExceededError):
+            self.limit_exceeded = error.limit
+        # Not where it happened: the frames there hold what was read, and this connection, which holds the error.
+        self._error = error.with_traceback(None)
+        self.close_now(str(error))
+
+    def close_now(self, reason: str) -> None:
+        """Cut the connection."""
+        if self._closing is None:
+            self._closing = reason
+        self._cancel_timer()
+        self.release_consumers()
+        self._wire.abortConnection()
+
+    def release_consumers(self) -> None:
+        """The connection is about to go: nothing may be written behind a goodbye."""
+        for consumer in list(self.consumers()):
+            consumer.detach()
+
+    def close_politely(self, reason: str) -> None:
+        """Send what there is to send, then close; a peer that does not take it in time is cut off."""
+        if self._closing is not None:
+            return
+        self.flush()
+        self._closing = reason
+        self._cancel_timer()
+        self.release_consumers()
+        # TLS does not close while a producer is registered.
+        self._wire.unregisterProducer()
+        self._wire.loseConnection()
+        self._timer = self._clock.callLater(_POLITE_CLOSE, self._wire.abortConnection)
+
+    @override
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self._cancel_timer()
+        why = self._closing or _how_it_ended(reason)
+        self.loss = reason if self._error is None else Failure(self._error)
+        self._closing = why
+        # It may be many megabytes, and the collector may take its time to find this connection.
+        self._driven.forget()
+        self.closed(why)

@@ -1,0 +1,153 @@
+"""Leaves the sockets of publishers to fill for a moment, so that one read takes several frames.
+
+A read costs more than the few frames that it takes. Where a stream may wait (see `streams.merging`), its publisher's
+socket is left alone for that long: what comes meanwhile gathers in the kernel, which costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.interfaces import IDelayedCall, IReactorTime, ISSLTransport
+from twisted.internet.tcp import Connection
+from twisted.logger import Logger
+
+from rtmprelay.rtmp.transport_buffers import (
+    has_unsent,
+    is_ending,
+    lowest_transport,
+    read_as_usual,
+    read_now,
+)
+
+#: Who sends so much at once has more to send: its reads are large already, and waiting would only slow it down.
+ENOUGH_BYTES = 49152
+
+
+class Reading:
+    """When one connection is read. It stands between the reactor and the transport."""
+
+    def __init__(self, pace: ReadingPace, transport: object) -> None:
+        self._pace = pace
+        self._pause = 0.0
+        self._after_arrival = True
+        self._bytes = 0
+        # Whether the reactor was told not to look.
+        self._unwatched = False
+        # Whether the next read is not to wait.
+        self._open = True
+        lowest = lowest_transport(transport)
+        # Transports in memory have no socket in which anything could gather. TLS hands on piece by piece what was
+        # read at once, so that nothing would be gained.
+        gathers = isinstance(lowest, Connection) and not ISSLTransport.providedBy(transport)
+        self._transport = cast(Connection, lowest) if gathers else None
+        if self._transport is not None:
+            self._transport.doRead = self._readable  # type: ignore[method-assign]
+
+    @property
+    def pause(self) -> float:
+        """How long what is read now may have been left in the socket."""
+        return self._pause if self._transport is not None else 0.0
+
+    def took(self, size: int, pause: float, after_arrival: bool) -> None:
+        """So many bytes were read; the next read may wait so many seconds.
+
+        Args:
+            after_arrival: Whether the wait begins when something has come, so that a lone frame is joined with those
+                behind it; or at once, which saves the look whether something has come.
+        """
+        self._bytes += size
+        self._pause = pause
+        self._after_arrival = after_arrival
+
+    def _readable(self) -> ConnectionDone | ConnectionLost | None:
+        """The reactor says that there is something to read."""
+        assert self._transport is not None
+        self._unwatched = False
+        # While something is unsent the reactor goes on looking at the socket. It would notice a peer that has closed,
+        # and end the connection past what has gathered: the last frames, and the peer's goodbye.
+        if self._pause and not self._open and not has_unsent(self._transport):
+            self._wait()
+            return None
+        self._bytes = 0
+        result = read_as_usual(self._transport)
+        if result is None and self._may_wait_at_once():
+            self._wait()
+        return result
+
+    def _may_wait_at_once(self) -> bool:
+        self._open = self._bytes >= ENOUGH_BYTES
+        if not self._pause or self._open or self._after_arrival:
+            return False
+        return self._transport is not None and not has_unsent(self._transport)
+
+    def _wait(self) -> None:
+        if self._transport is None or is_ending(self._transport):
+            return
+        self._pace.pause(self, self._pause)
+        if not self._unwatched:
+            self._unwatched = True
+            self._transport.pauseProducing()
+
+    def go_on(self) -> None:
+        """The pause is over: take what has gathered."""
+        transport = self._transport
+        if transport is None or is_ending(transport):
+            # What we still have to say is not cut short by a peer that has closed already.
+            return
+        self._bytes = 0
+        # This may be the end; then nothing is left to wait for, and resuming does nothing.
+        read_now(transport)
+        if self._may_wait_at_once() and self._bytes:
+            self._wait()
+        else:
+            self._unwatched = False
+            transport.resumeProducing()
+
+    def ended(self) -> None:
+        """The connection has gone."""
+        self._pace.forget(self)
+        if self._transport is not None:
+            vars(self._transport).pop("doRead", None)
+            self._transport = None
+
+
+class ReadingPace:
+    """Ends the pauses of all connections of a server together: one timer, and one look at all sockets."""
+
+    _log = Logger()
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self._clock = clock
+        self._paused: dict[Reading, None] = {}
+        self._timer: IDelayedCall | None = None
+        self._due = 0.0
+
+    def pause(self, reading: Reading, seconds: float) -> None:
+        """Let this one read again in so many seconds, or a little less."""
+        self._paused[reading] = None
+        due = self._clock.seconds() + seconds
+        if self._timer is None:
+            self._due = due
+            self._timer = self._clock.callLater(seconds, self._resume_all)
+        elif due < self._due:
+            self._due = due
+            self._timer.reset(seconds)
+
+    def forget(self, reading: Reading) -> None:
+        """There is nothing to read any more."""
+        self._paused.pop(reading, None)
+        if not self._paused and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _resume_all(self) -> None:
+        self._timer = None
+        paused, self._paused = self._paused, {}
+        for reading in paused:
+            try:
+                reading.go_on()
+            except Exception:
+                # The others would never be read again.
+                self._log.failure("A bug in reading from a publisher")

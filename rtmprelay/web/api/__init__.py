@@ -1,0 +1,1 @@
+"""The JSON documents of a relay and the requests that change it."""

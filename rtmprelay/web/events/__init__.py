@@ -1,0 +1,1 @@
+"""Server-sent events for the dashboard and other programs."""

@@ -1,0 +1,1 @@
+"""Prometheus metrics, read from plain counters when somebody scrapes."""

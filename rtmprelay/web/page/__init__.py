@@ -1,0 +1,1 @@
+"""The dashboard: files read once and served from memory."""

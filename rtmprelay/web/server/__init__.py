@@ -1,0 +1,1 @@
+"""HTTP connections and requests: their bounds, and who is served first."""

@@ -1,0 +1,220 @@
+"""Another server says who may publish and play."""
+
+# Much of trial has no types yet.
+# mypy: disallow-untyped-calls=False
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionRefusedError
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+from twisted.web.client import ResponseNeverReceived
+
+from rtmprelay.access.authorizers.http_authorizer import HttpAuthorizer, make_http_authorizer
+from rtmprelay.access.gate import Gate
+from rtmprelay.access.request import CANNOT_TELL, AccessRequest, Action, Verdict
+from rtmprelay.errors import ConfigError
+from rtmprelay.http_client.address import read_address
+from rtmprelay.http_client.poster import HttpPoster
+from tests.access.helpers import wish
+from tests.access.log_keeping import KeptLog
+from tests.http_client.helpers import MemoryAgent
+
+
+class HttpAuthorizerTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.agent = MemoryAgent()
+        self.log = KeptLog()
+        self.log.start()
+        self.addCleanup(self.log.stop)
+        self.make()
+
+    def make(self, timeout: float = 3.0, cache: float = 10.0) -> None:
+        address, _ = read_address("https://auth.example/check?secret=MARKED")
+        poster = HttpPoster(self.clock, address, agent=self.agent)
+        self.authorizer = HttpAuthorizer(poster, self.clock, timeout, cache)
+
+    def ask(self, request: AccessRequest | None = None) -> list[Verdict]:
+        answer = self.authorizer.authorize(request or wish())
+        if isinstance(answer, Verdict):
+            return [answer]
+        verdicts: list[Verdict] = []
+        answer.addCallback(verdicts.append)
+        return verdicts
+
+    def lines(self) -> list[str]:
+        return self.log.lines
+
+    def test_the_question(self) -> None:
+        self.ask(wish(Action.PLAY, "live/a/b", "key=k%20ey&x=ü", user="anna", protocol="http"))
+        (posted,) = self.agent.requests
+        assert (posted.method, posted.url) == (b"POST", "https://auth.example/check?secret=MARKED")
+        assert posted.json == {
+            "action": "play",
+            "stream": "live/a/b",
+            "app": "live/a",
+            "name": "b",
+            "host": "192.0.2.1",
+            "connection": "c000001",
+            "protocol": "http",
+            "user": "anna",
+            "parameters": {"key": "k ey", "x": "ü"},
+        }
+
+    def test_what_each_status_means(self) -> None:
+        self.make(cache=0)
+        for status in (200, 201, 204, 299):
+            verdicts = self.ask()
+            self.agent.requests[-1].answer(status)
+            assert [verdict.allowed for verdict in verdicts] == [True]
+        for status in (400, 401, 403, 404, 410, 499):
+            verdicts = self.ask()
+            self.agent.requests[-1].answer(status)
+            assert [verdict.reason for verdict in verdicts] == ["the server that was asked does not allow it"]
+        for status in (100, 199, 300, 302, 307, 408, 429, 500, 503, 599, 700):
+            verdicts = self.ask()
+            self.agent.requests[-1].answer(status)
+            assert verdicts == [CANNOT_TELL]
+
+    def test_no_answer_in_time(self) -> None:
+        verdicts = self.ask()
+        self.clock.advance(2.9)
+        assert verdicts == []
+        self.clock.advance(0.2)
+        assert verdicts == [CANNOT_TELL]
+        assert self.agent.requests[0].cancelled
+        assert not self.clock.getDelayedCalls()
+        (line,) = self.lines()
+        assert line == (
+            "https://auth.example/check does not say who may publish and play: it did not answer within 3 s"
+            " (0 others were refused before for such reasons)"
+        )
+
+    def test_no_connection(self) -> None:
+        verdicts = self.ask()
+        self.agent.requests[0].fail(ConnectionRefusedError())
+        assert verdicts == [CANNOT_TELL]
+        assert len(self.agent.requests) == 1
+
+    def test_a_connection_that_was_closed_while_it_was_kept(self) -> None:
+        verdicts = self.ask()
+        self.agent.requests[0].fail(ResponseNeverReceived([Failure(ConnectionResetError())]))
+        assert verdicts == []
+        self.agent.requests[1].answer(204)
+        assert [verdict.allowed for verdict in verdicts] == [True]
+
+    def test_it_is_not_tried_for_ever(self) -> None:
+        verdicts = self.ask()
+        for request in range(2):
+            self.agent.requests[request].fail(ResponseNeverReceived([Failure(ConnectionResetError())]))
+        assert verdicts == [CANNOT_TELL]
+        assert len(self.agent.requests) == 2
+
+    def test_a_server_that_is_down_does_not_fill_the_log(self) -> None:
+        for _ in range(50):
+            self.ask()
+            self.agent.requests[-1].fail(ConnectionRefusedError())
+            self.clock.advance(0.1)
+        assert len(self.log) == 1
+        self.clock.advance(10)
+        self.ask()
+        self.agent.requests[-1].fail(ConnectionRefusedError())
+        assert "(49 others were refused before" in self.lines()[1]
+
+    # -- remembering -----------------------------------------------------------------------------------------
+
+    def test_an_answer_is_remembered(self) -> None:
+        for status, allowed in ((204, True), (403, False)):
+            request = wish(query=f"key={status}")
+            self.ask(request)
+            self.agent.requests[-1].answer(status)
+            asked = len(self.agent.requests)
+            assert [verdict.allowed for verdict in self.ask(request)] == [allowed]
+            self.clock.advance(9)
+            assert [verdict.allowed for verdict in self.ask(request)] == [allowed]
+            assert len(self.agent.requests) == asked
+            self.clock.advance(2)
+            assert self.ask(request) == []
+            assert len(self.agent.requests) == asked + 1
+
+    def test_only_for_the_very_same_question(self) -> None:
+        self.ask(wish(query="key=k"))
+        self.agent.requests[0].answer(204)
+        others = [
+            wish(query="key=l"),
+            wish(query="key=k", host="192.0.2.2"),
+            wish(query="key=k", user="anna"),
+            wish(query="key=k", protocol="http"),
+            wish(Action.PLAY, query="key=k"),
+            wish(stream="live/other", query="key=k"),
+        ]
+        for request in others:
+            assert self.ask(request) == []
+        assert len(self.agent.requests) == 1 + len(others)
+
+    def test_that_there_was_no_answer_is_not_remembered(self) -> None:
+        self.ask()
+        self.agent.requests[0].answer(500)
+        assert self.ask() == []
+        self.agent.requests[1].answer(204)
+        assert [verdict.allowed for verdict in self.ask()] == [True]
+
+    def test_what_is_remembered_is_bounded(self) -> None:
+        self.agent.status = 204
+        for number in range(11_000):
+            self.ask(wish(query=f"key={number}"))
+        assert len(self.authorizer._answers) == 10_000
+
+    # -- bounds ----------------------------------------------------------------------------------------------
+
+    def test_questions_at_the_same_time_are_bounded(self) -> None:
+        verdicts = [self.ask(wish(host=f"192.0.2.{number}", query=f"k={number}")) for number in range(1000)]
+        assert len(self.agent.requests) == 16
+        assert verdicts.count([CANNOT_TELL]) == 1000 - 16 - 512
+        while any(not request.answered.called for request in self.agent.requests):
+            for request in self.agent.requests:
+                if not request.answered.called:
+                    request.answer(204)
+        assert sum(len(one) for one in verdicts) == 1000
+        assert not self.clock.getDelayedCalls()
+
+    def test_a_client_that_goes(self) -> None:
+        asking: Deferred[Any] = Gate([self.authorizer], self.clock).ask(wish())
+        asking.cancel()
+        assert self.agent.requests[0].cancelled
+        assert self.lines() == []
+        assert self.authorizer._turns.taken == 0
+        assert not self.clock.getDelayedCalls()
+
+    def test_it_stops(self) -> None:
+        self.authorizer.startService()
+        self.successResultOf(self.authorizer.stopService())
+
+    def test_nothing_shows_what_a_client_brought(self) -> None:
+        for status in (204, 403, 500):
+            self.ask(wish(query=f"key=MARKED{status}"))
+            self.agent.requests[-1].answer(status)
+        text = (
+            repr(self.log)
+            + repr(vars(self.authorizer))
+            + repr(vars(self.authorizer._poster))
+            + "".join(self.lines())
+        )
+        assert "MARKED" not in text
+
+    def test_options_that_cannot_be_used(self) -> None:
+        reactor: Any = Clock()
+        for argument, message in (
+            ("http://host/#timeout=8", "the option timeout is '8': a number from 0.1 to 7 is expected"),
+            ("http://host/#cache=-1", "the option cache is '-1'"),
+            ("http://host/#retries=1", "there is no option 'retries': ca-file, cache, timeout, token-file"),
+            ("", "the address is missing"),
+        ):
+            with self.assertRaises(ConfigError) as caught:
+                make_http_authorizer(argument, reactor)
+            assert message in str(caught.exception)

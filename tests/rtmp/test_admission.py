@@ -1,0 +1,89 @@
+"""Who is taken as one more connection."""
+
+from __future__ import annotations
+
+import pytest
+
+from rtmprelay.errors import LimitExceededError
+from rtmprelay.rtmp import admission
+from rtmprelay.rtmp.admission import Admission, AdmissionLimits
+
+
+def refusal(gate: Admission, host: str, now: float = 0.0) -> str | None:
+    """The limit that one more connection from there would be over."""
+    try:
+        gate.check(host, now)
+    except LimitExceededError as error:
+        return error.limit
+    return None
+
+
+def come(gate: Admission, host: str, now: float = 0.0) -> bool:
+    if refusal(gate, host, now) is not None:
+        return False
+    gate.opened(host)
+    return True
+
+
+def test_connections_of_one_address() -> None:
+    gate = Admission(AdmissionLimits(max_connections_per_address=2))
+    assert [come(gate, "a"), come(gate, "a"), come(gate, "a"), come(gate, "b")] == [True, True, False, True]
+    assert refusal(gate, "a") == "max_connections_per_address"
+    gate.connected("a")
+    assert refusal(gate, "a") == "max_connections_per_address"
+    gate.closed("a")
+    assert refusal(gate, "a") is None
+
+
+def test_connections_of_all() -> None:
+    gate = Admission(AdmissionLimits(max_connections=2))
+    assert [come(gate, "a"), come(gate, "b")] == [True, True]
+    assert refusal(gate, "c") == "max_connections"
+
+
+def test_those_that_have_not_connected() -> None:
+    gate = Admission(AdmissionLimits(max_unconnected_per_address=1))
+    assert come(gate, "a")
+    assert refusal(gate, "a") == "max_unconnected_per_address"
+    gate.connected("a")
+    assert come(gate, "a")
+
+
+def test_a_burst_is_fine_and_a_flood_is_not() -> None:
+    gate = Admission(AdmissionLimits(connection_rate_per_address=5))
+    assert [come(gate, "a") for _ in range(50)] == [True] * 50
+    assert refusal(gate, "a") == "connection_rate_per_address"
+    assert refusal(gate, "b") is None
+    assert refusal(gate, "a", 30.0) is None
+
+
+def test_a_proxy_is_many_peers() -> None:
+    gate = Admission(AdmissionLimits(max_connections_per_address=1, connection_rate_per_address=1))
+    gate.came_through("proxy")
+    assert all(come(gate, "proxy") for _ in range(100))
+
+
+def test_none_means_no_bound() -> None:
+    gate = Admission(AdmissionLimits(connection_rate_per_address=None))
+    assert all(come(gate, "a") for _ in range(2_000))
+
+
+def test_those_who_left_are_forgotten() -> None:
+    gate = Admission(AdmissionLimits())
+    for number in range(100):
+        host = f"192.0.2.{number}"
+        assert come(gate, host)
+        gate.connected(host)
+        gate.closed(host)
+    assert not gate._open
+    assert not gate._unconnected
+
+
+def test_the_memory_of_rates_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "_MOST_RATES", 10)
+    gate = Admission(AdmissionLimits(connection_rate_per_address=1))
+    for number in range(1_000):
+        refusal(gate, f"host {number}")
+        refusal(gate, "regular", float(number))
+    assert len(gate._rates) == 10
+    assert "regular" in gate._rates

@@ -1,0 +1,321 @@
+"""Nobody publishes or plays before the gate has said yes; and what clients do meanwhile does no harm."""
+
+# Much of trial has no types yet.
+# mypy: disallow-untyped-calls=False
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from rtmprelay import events
+from rtmprelay.access.request import ALLOWED, Action, refused
+from rtmprelay.rtmp.asking import MOST_EARLY_BYTES
+from rtmprelay.rtmp.server_factory import ServerSettings
+from rtmprelay.session.reports import PlayAccepted, PublishAccepted, StatusReceived
+from rtmprelay.testing import MemoryClient, MemoryServer
+from rtmprelay.wire import commands
+from tests.access.helpers import Answering, Hesitating
+from tests.helpers import group, keyframe, start_frames
+
+NO = refused("not you")
+
+
+class Readable:
+    """What a transport that can be left unread has."""
+
+    def __init__(self, client: MemoryClient) -> None:
+        self.changes: list[str] = []
+        transport: Any = client.transport
+        transport.pauseProducing = self.pause
+        transport.resumeProducing = self.resume
+
+    def pause(self) -> None:
+        self.changes.append("pause")
+
+    def resume(self) -> None:
+        self.changes.append("resume")
+
+
+def accepted(client: MemoryClient) -> bool:
+    return any(isinstance(event, PublishAccepted | PlayAccepted) for event in client.events)
+
+
+class AskingTests(SynchronousTestCase):
+    def server(self, *authorizers: Any, settings: ServerSettings | None = None) -> MemoryServer:
+        return MemoryServer(settings, authorizers=authorizers)
+
+    def test_what_is_asked(self) -> None:
+        answering = Answering()
+        server = self.server(answering)
+        server.connect("live?token=t1").publish("film?key=k1")
+        (request,) = answering.asked
+        assert (request.action, request.stream) == (Action.PUBLISH, "live/film")
+        assert (request.app, request.name) == ("live", "film")
+        assert (request.host, request.connection, request.protocol) == ("192.0.2.1", "c000001", "rtmp")
+        parameters = {name: value.reveal() for name, value in request.credentials.parameters().items()}
+        assert parameters == {"key": "k1", "token": "t1"}
+        assert request.credentials.user is None
+
+    def test_a_refused_publisher_hears_denied_before_anything_else(self) -> None:
+        server = self.server(Answering(NO))
+        encoder = server.connect()
+        encoder.publish("test")
+        statuses = [event for event in encoder.events if isinstance(event, StatusReceived)]
+        assert [(one.level, one.code, one.description) for one in statuses] == [
+            ("error", "NetStream.Publish.Denied", "not you")
+        ]
+        assert not accepted(encoder)
+        assert server.registry.get("live/test") is None
+        (told,) = server.events_of(events.PublishRefused)
+        assert (told.stream, told.reason) == ("live/test", "not you")
+
+    def test_a_refused_player_hears_failed(self) -> None:
+        server = self.server(Answering(NO))
+        player = server.connect()
+        player.play("test")
+        (status,) = [event for event in player.events if isinstance(event, StatusReceived)]
+        assert (status.level, status.code) == ("error", "NetStream.Play.Failed")
+        (told,) = server.events_of(events.PlayRefused)
+        assert told.reason == "not you"
+
+    def test_whether_a_stream_is_live_is_nobodys_business(self) -> None:
+        """A player that may not watch is told the same, whether there is something to watch or not."""
+        answering = Answering()
+        server = self.server(answering)
+        server.connect().publish("live")
+        answering.answer = NO
+        codes = []
+        for name in ("live", "dead"):
+            player = server.connect()
+            player.play(name)
+            codes.append(player.codes)
+        assert codes == [["NetStream.Play.Failed"]] * 2
+
+    # -- the time of the answer ------------------------------------------------------------------------------
+
+    def test_an_answer_that_comes_later(self) -> None:
+        hesitating = Hesitating()
+        server = self.server(hesitating)
+        encoder = server.connect()
+        encoder.publish("test")
+        assert not accepted(encoder)
+        assert server.registry.get("live/test") is None
+        hesitating.say(ALLOWED)
+        server.pump()
+        assert accepted(encoder)
+        encoder.send(*start_frames(), *group(0))
+        player = server.connect()
+        player.play("test")
+        hesitating.say(ALLOWED)
+        server.pump()
+        assert player.frames == [*start_frames(), *group(0)]
+
+    def test_an_encoder_that_does_not_wait_loses_nothing(self) -> None:
+        hesitating = Hesitating()
+        server = self.server(hesitating)
+        encoder = server.connect()
+        encoder.publish("test")
+        encoder.send(*start_frames())
+        encoder.send(*group(0))
+        hesitating.say(ALLOWED)
+        server.pump()
+        encoder.send(*group(200))
+        player = server.connect()
+        player.play("test")
+        hesitating.say(ALLOWED)
+        server.pump()
+        assert [frame.payload for frame in player.frames] == [
+            frame.payload for frame in [*start_frames(), *group(200)]
+        ]
+        (stream,) = [server.registry.get("live/test")]
+        assert stream is not None
+        assert stream.counters.messages == len(start_frames()) + 2 * len(group(0))
+
+    def test_what_a_refused_encoder_sent_is_forgotten(self) -> None:
+        hesitating = Hesitating()
+        server = self.server(hesitating)
+        encoder = server.connect()
+        encoder.publish("test")
+        encoder.send(*group(0))
+        hesitating.say(NO)
+        server.pump()
+        asking = encoder.connection.protocol._asking
+        assert not asking._early
+        assert asking._early_bytes == 0
+        assert server.registry.get("live/test") is None
+
+    def test_an_encoder_that_sends_much_is_left_unread(self) -> None:
+        hesitating = Hesitating()
+        server = self.server(hesitating)
+        encoder = server.connect()
+        encoder.publish("test")
+        readable = Readable(encoder)
+        frames = [keyframe(time, 300_000) for time in range(0, 400, 100)]
+        encoder.send(*frames[:3])
+        assert readable.changes == []
+        encoder.send(frames[3])
+        assert readable.changes == ["pause"]
+        hesitating.say(ALLOWED)
+        server.pump()
+        assert readable.changes == ["pause", "resume"]
+        stream = server.registry.get("live/test")
+        assert stream is not None
+        assert stream.counters.messages == 4
+
+    def test_what_waits_is_bounded_even_if_it_is_read_on(self) -> None:
+        hesitating = Hesitating()
+        server = self.server(hesitating)
+        encoder = server.connect()
+        encoder.publish("test")
+        for time in range(50):
+            encoder.send(keyframe(time, 300_000))
+        assert encoder.connection.protocol._asking._early_bytes < 3 * MOST_EARLY_BYTES
+        assert not encoder.connection.lost
+
+    def test_early_media_counts_for_the_bitrate(self) -> None:
+        hesitating = Hesitating()
+        server = self.server(hesitating, settings=ServerSettings(max_publisher_kbps=100))
+        encoder = server.connect()
+        encoder.publish("test")
+        encoder.send(keyframe(0, 200_000))
+        hesitating.say(ALLOWED)
+        server.pump()
+        (closed,) = server.events_of(events.ConnectionClosed)
+        assert closed.limit == "max_publisher_kbps"
+
+    def test_a_client_that_goes_is_not_judged_any_more(self) -> None:
+        hesitating = Hesitating()
+        server = self.server(hesitating)
+        encoder = server.connect()
+        encoder.publish("test")
+        encoder.disconnect()
+        assert hesitating.cancelled == 1
+        server.clock.advance(60)
+        assert not server.clock.getDelayedCalls()
+        assert not server.events_of(events.PublishRefused)
+
+    def test_a_wish_that_is_taken_back(self) -> None:
+        hesitating = Hesitating()
+        server = self.server(hesitating)
+        for begin in (MemoryClient.publish, MemoryClient.play):
+            client = server.connect()
+            begin(client, "test")
+            client.end()
+        assert hesitating.cancelled == 2
+        assert server.registry.get("live/test") is None
+        assert not server.events_of(events.PublishRefused) + server.events_of(events.PlayRefused)
+
+    def test_a_player_that_changes_its_mind_gets_what_it_wants_last(self) -> None:
+        hesitating = Hesitating()
+        server = self.server(hesitating)
+        encoder = server.connect()
+        for name in ("first", "second"):
+            encoder.publish(name)
+            hesitating.say(ALLOWED)
+            server.pump()
+        player = server.connect()
+        player.play("first")
+        stream_id = player.session.stream_id
+        player.session.send_command(commands.Play(9.0, stream_id, "second").to_command())
+        server.pump()
+        assert hesitating.cancelled == 1
+        assert [request.stream for request in hesitating.asked[2:]] == ["live/first", "live/second"]
+        # The first answer has been cancelled; the second one is what counts.
+        hesitating.answers.pop(0)
+        hesitating.say(ALLOWED)
+        server.pump()
+        (started,) = server.events_of(events.PlayStarted)
+        assert started.stream == "live/second"
+
+    def test_stopping_while_somebody_waits(self) -> None:
+        hesitating = Hesitating()
+        server = self.server(hesitating)
+        server.connect().publish("test")
+        drained = server.factory.shut_down()
+        server.pump()
+        self.successResultOf(drained)
+        assert hesitating.cancelled == 1
+
+    def test_a_bug_in_what_follows_closes_only_that_connection(self) -> None:
+        hesitating = Hesitating()
+        server = self.server(hesitating)
+        encoder = server.connect()
+        encoder.publish("test")
+
+        def broken(*_: object) -> Any:
+            raise RuntimeError("a bug")
+
+        registry: Any = server.registry
+        registry.publish = broken
+        hesitating.say(ALLOWED)
+        server.pump()
+        assert encoder.connection.lost
+        assert len(self.flushLoggedErrors(RuntimeError)) == 1
+
+    # -- those who were refused ------------------------------------------------------------------------------
+
+    def test_one_that_does_nothing_else_is_closed_after_a_moment(self) -> None:
+        server = self.server(Answering(NO))
+        encoder = server.connect()
+        encoder.publish("test")
+        server.advance(0.9, 0.1)
+        assert not encoder.transport.closing
+        server.advance(0.3, 0.1)
+        assert encoder.connection.lost
+        assert not encoder.transport.aborted
+        (closed,) = server.events_of(events.ConnectionClosed)
+        assert closed.reason == "not you"
+        assert not server.clock.getDelayedCalls()
+
+    def test_one_that_goes_on_sending_is_closed_too(self) -> None:
+        server = self.server(Answering(NO))
+        encoder = server.connect()
+        encoder.publish("test")
+        for time in range(0, 1500, 100):
+            encoder.send(keyframe(time))
+            server.clock.advance(0.1)
+        server.pump()
+        assert encoder.connection.lost
+
+    def test_one_that_does_something_else_stays(self) -> None:
+        answering = Answering()
+        server = self.server(answering)
+        client = server.connect()
+        client.publish("allowed")
+        answering.answer = NO
+        client.play("other")
+        server.advance(3)
+        assert not client.connection.lost
+        answering.answer = Deferred()
+        second = server.connect()
+        answering.answer = NO
+        second.play("other")
+        answering.answer = Deferred()
+        second.play("another")
+        server.advance(3)
+        assert not second.connection.lost
+
+    def test_one_that_tries_keys_out_is_sent_away(self) -> None:
+        answering = Answering(NO)
+        server = self.server(answering)
+        client = server.connect()
+        client.play("test")
+        for number in range(20):
+            command = commands.Play(9.0, client.session.stream_id, f"test?key={number}")
+            client.session.send_command(command.to_command())
+            server.pump()
+        assert client.connection.lost
+        assert len(answering.asked) < 12
+        (closed,) = server.events_of(events.ConnectionClosed)
+        assert closed.reason == "it was refused 11 times"
+
+    def test_keys_are_in_no_event(self) -> None:
+        for verdict in (ALLOWED, NO):
+            server = self.server(Answering(verdict))
+            client = server.connect("live?token=MARKED1")
+            client.publish("test?key=MARKED2")
+            client.play("test?key=MARKED3")
+            assert "MARKED" not in repr(server.events)
