@@ -1,4 +1,4 @@
-"""What somebody wants to do, and what an authorizer says to it."""
+"""A request to publish or play a stream, and the verdict of an authorizer."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import attrs
 
 from rtmprelay.secret import Secret
 
-#: More parameters than this have nothing to do with credentials.
-_MOST_PARAMETERS = 64
+#: A query string with more parameters than this carries no credentials.
+_MAX_PARAMETERS = 64
 
-#: Characters of a query string that are looked at: the longest tokens have some 4,000.
-_LONGEST_QUERY = 16_384
+#: Characters of a query string that are parsed: the longest tokens have some 4,000.
+_MAX_QUERY = 16_384
 
 
 class Action(Enum):
-    """What somebody wants to do with a stream."""
+    """What a client may ask to do with a stream."""
 
     PUBLISH = "publish"
     PLAY = "play"
@@ -25,17 +25,17 @@ class Action(Enum):
 
 @attrs.frozen
 class Credentials:
-    """What somebody brought along to be let in. Nothing of it can be printed by accident.
+    """The credentials that a client sent. Printing them shows a mask.
 
     Attributes:
-        user: The name of a user whose password has been checked; None if there is none.
+        user: The user whose password the server has checked; None if the client did not log in.
     """
 
     _query: Secret = attrs.field(factory=lambda: Secret(""))
     user: str | None = None
 
     def parameter(self, *names: str) -> Secret | None:
-        """The first of these parameters of the query string that is there and not empty."""
+        """The first of these query parameters that is present and not empty."""
         found = self.parameters()
         for name in names:
             if name in found:
@@ -43,52 +43,72 @@ class Credentials:
         return None
 
     def parameters(self) -> dict[str, Secret]:
-        """All parameters of the query string that are not empty; of several with one name, the first."""
+        """All query parameters that are not empty. If a name occurs twice, its first value counts."""
         query = self._query.reveal()
-        if len(query) > _LONGEST_QUERY:
+        if len(query) > _MAX_QUERY:
             return {}
         try:
-            # A plus is a plus: keys are made of base64 more often than they come out of a form.
-            pairs = parse_qsl(query.replace("+", "%2B"), max_num_fields=_MOST_PARAMETERS)
+            # A plus sign stays a plus sign: keys in base64 are more frequent than values from HTML forms.
+            pairs = parse_qsl(query.replace("+", "%2B"), max_num_fields=_MAX_PARAMETERS)
         except ValueError:
             return {}
         return {name: Secret(value) for name, value in reversed(pairs)}
 
     @property
     def are_missing(self) -> bool:
-        """Whether nothing was brought along."""
+        """Whether the client sent no credentials at all."""
         return self.user is None and not self._query
 
     def as_query(self) -> Secret:
-        """All of it as it came, for those who check it elsewhere."""
+        """The query string as the client sent it."""
         return self._query
 
 
 @attrs.frozen(kw_only=True)
 class AccessRequest:
-    """Somebody wants to publish or play a stream."""
+    """A client asks to publish or play a stream.
+
+    `app` and `name` are parts of the stream key: its first slash ends the app. A stream has the same two names for
+    every authorizer, whether the client speaks RTMP or HTTP, and whether it opens the application `live/a` to play `b`
+    or the application `live` to play `a/b`.
+    """
 
     action: Action
-    #: The key of the stream, `app/name`.
+    #: The stream key, `app/name`.
     stream: str
-    app: str
-    name: str
-    #: The host it comes from; empty if it is not known, as with a unix socket.
+    #: The stream key up to its first slash; empty if there is no slash.
+    app: str = attrs.field(init=False)
+    #: The stream key after its first slash.
+    name: str = attrs.field(init=False)
+    #: The client's IP address; empty if it is unknown, as for a unix socket.
     host: str
-    #: The connection's name in the log.
+    #: The name of the connection in the log.
     connection: str
-    #: rtmp or http.
+    #: `rtmp` or `http`.
     protocol: str
     credentials: Credentials
+
+    @app.default
+    def _app_of_stream(self) -> str:
+        return _app_and_name(self.stream)[0]
+
+    @name.default
+    def _name_of_stream(self) -> str:
+        return _app_and_name(self.stream)[1]
+
+
+def _app_and_name(stream: str) -> tuple[str, str]:
+    app, slash, name = stream.partition("/")
+    return (app, name) if slash else ("", stream)
 
 
 @attrs.frozen
 class Verdict:
-    """What an authorizer says.
+    """The answer of an authorizer.
 
     Attributes:
-        reason: Why not, for the log and for the client. It must not hold a secret, and says no more than a stranger may
-            know.
+        reason: Why the request is refused. The log and the client get it, so it must not contain a secret or anything
+            that a stranger should not know.
     """
 
     allowed: bool
@@ -99,9 +119,9 @@ ALLOWED = Verdict(True)
 
 
 def refused(reason: str) -> Verdict:
-    """No, and why."""
+    """A verdict that refuses the request."""
     return Verdict(False, reason)
 
 
-#: No, because whoever knows cannot be asked.
+#: The verdict when an authorizer cannot be reached or fails.
 CANNOT_TELL = refused("it cannot be checked at the moment; try again later")

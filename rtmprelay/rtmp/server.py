@@ -228,8 +228,6 @@ class RtmpServerProtocol(RtmpConnection):
         request = AccessRequest(
             action=action,
             stream=str(event.key),
-            app=event.key.app,
-            name=event.key.name,
             # Not the host that was seen first: that may be a proxy's. A unix socket has none.
             host=str(getattr(self.transport and self.transport.getPeer(), "host", "")),
             connection=self.connection_id,

@@ -31,12 +31,9 @@ class MediaGate:
         if self._gate.is_open:
             self._media.answer(request, key, kind)
             return None
-        app, _, name = key.rpartition("/")
         wish = AccessRequest(
             action=Action.PLAY,
             stream=key,
-            app=app,
-            name=name,
             host=str(getattr(request.getClientAddress(), "host", "")),
             connection=self._media.new_connection_id(),
             protocol="http",

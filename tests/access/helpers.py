@@ -22,12 +22,9 @@ def wish(
     protocol: str = "rtmp",
 ) -> AccessRequest:
     """Somebody wants something."""
-    app, _, name = stream.rpartition("/")
     return AccessRequest(
         action=action,
         stream=stream,
-        app=app,
-        name=name,
         host=host,
         connection="c000001",
         protocol=protocol,

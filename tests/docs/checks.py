@@ -228,7 +228,7 @@ def check_question(document: dict[str, Any]) -> None:
     asked = AccessRequest(
         action=Action(document["action"]),
         credentials=Credentials(Secret(query), document["user"]),
-        **{name: document[name] for name in ("stream", "app", "name", "host", "connection", "protocol")},
+        **{name: document[name] for name in ("stream", "host", "connection", "protocol")},
     )
     assert list(json.loads(question(asked)).items()) == list(document.items())
 

@@ -57,8 +57,8 @@ class HttpAuthorizerTests(SynchronousTestCase):
         assert posted.json == {
             "action": "play",
             "stream": "live/a/b",
-            "app": "live/a",
-            "name": "b",
+            "app": "live",
+            "name": "a/b",
             "host": "192.0.2.1",
             "connection": "c000001",
             "protocol": "http",
