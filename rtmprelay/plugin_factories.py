@@ -1,12 +1,10 @@
-"""Factories for plugins that are cheap to list: what they make is imported when it is made, and not before.
-
-A module in `rtmprelay_plugins` that needs a library which is not there would vanish as a whole. One that has only
-these in it does not; the error comes when somebody wants the plugin, and says what is missing.
-"""
+"""Factories for plugins that are cheap to list, and the arguments of plugins."""
 
 from __future__ import annotations
 
 import importlib
+import math
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import attrs
@@ -51,3 +49,64 @@ class AuthorizerPlugin(_LazyFactory):
 @implementer(IPlugin, IEventSinkFactory)
 class EventSinkPlugin(_LazyFactory):
     """A plugin for `--hook`."""
+
+
+@attrs.frozen
+class PluginOptions:
+    """Options by name, as they were written."""
+
+    _values: Mapping[str, str]
+
+    def text(self, name: str) -> str | None:
+        """An option as it is; None if it was not given."""
+        return self._values.get(name)
+
+    def texts(self, name: str) -> list[str]:
+        """The parts of an option that is a list, `a,b,c`."""
+        return [part for part in self._values.get(name, "").split(",") if part]
+
+    def number(self, name: str, default: float, least: float, most: float) -> float:
+        """An option that is a number within bounds."""
+        text = self._values.get(name)
+        if text is None:
+            return default
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not least <= number <= most:
+            raise ConfigError(
+                f"the option {name} is {text!r}: a number from {least:g} to {most:g} is expected"
+            )
+        return number
+
+    def count(self, name: str, default: int, least: int, most: int) -> int:
+        """An option that is a whole number within bounds."""
+        text = self._values.get(name)
+        if text is None:
+            return default
+        if not text.isdecimal() or not text.isascii() or len(text) > 9 or not least <= int(text) <= most:
+            raise ConfigError(
+                f"the option {name} is {text!r}: a whole number from {least} to {most} is expected"
+            )
+        return int(text)
+
+
+def split_options(argument: str, known: Collection[str]) -> tuple[str, PluginOptions]:
+    """The argument itself, and the options behind its `#`.
+
+    Args:
+        known: The names that there are.
+    """
+    argument, _, written = argument.partition("#")
+    values: dict[str, str] = {}
+    for part in written.split("&") if written else ():
+        name, equals, value = part.partition("=")
+        if name not in known:
+            raise ConfigError(f"there is no option {name!r}: {', '.join(sorted(known))} are known")
+        if not equals or not value:
+            raise ConfigError(f"the option {name} has no value: {name}=VALUE is expected")
+        if name in values:
+            raise ConfigError(f"the option {name} is there twice")
+        values[name] = value
+    return argument, PluginOptions(values)

@@ -37,14 +37,13 @@ ON_TWISTED: dict[str, set[str]] = {
     "event_bus": BELOW_TWISTED | EVENTS,
     "logs": {"errors", "secret"},
     "plugin_factories": {"errors", "interfaces"},
-    "plugin_options": {"errors"},
     "streams": (BELOW_TWISTED - {"session"}) | EVENTS,
     "access": {"errors", "secret"} | EVENTS,
     "rtmp": BELOW_TWISTED | EVENTS | {"streams", "access"},
     "client": BELOW_TWISTED | {"rtmp"},
     "testing": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "access"},
-    "http_client": BELOW_TWISTED | {"plugin_options", "rtmp"},
-    "access.authorizers": BELOW_TWISTED | EVENTS | {"access", "files", "http_client", "plugin_options"},
+    "http_client": BELOW_TWISTED | {"plugin_factories", "rtmp"},
+    "access.authorizers": BELOW_TWISTED | EVENTS | {"access", "files", "http_client", "plugin_factories"},
     "web.settings": {"errors", "secret"},
     "web.server": BELOW_TWISTED | EVENTS | {"rtmp", "web.settings"},
     "outputs": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "web.server"},
@@ -52,7 +51,7 @@ ON_TWISTED: dict[str, set[str]] = {
 #: Siblings: each sees what is above, and not the others.
 SIBLINGS = {"destinations", "recording", "web", "event_log", "hooks"}
 ABOVE_SIBLINGS = (
-    BELOW_TWISTED | EVENTS | {"files", "streams", "rtmp", "access", "plugin_options", "http_client"}
+    BELOW_TWISTED | EVENTS | {"files", "streams", "rtmp", "access", "plugin_factories", "http_client"}
 )
 #: Where everything meets.
 JOINING: dict[str, set[str]] = {

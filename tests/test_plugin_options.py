@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rtmprelay.errors import ConfigError
-from rtmprelay.plugin_options import split_options
+from rtmprelay.plugin_factories import split_options
 
 KNOWN = {"number", "count", "list"}
 

@@ -24,7 +24,7 @@ from rtmprelay.hooks.event_choice import chosen_events
 from rtmprelay.hooks.event_queue import EventQueue, QueuedEvent
 from rtmprelay.hooks.program import Program
 from rtmprelay.interfaces import IEventSink
-from rtmprelay.plugin_options import split_options
+from rtmprelay.plugin_factories import split_options
 
 #: Seconds that a program may take, programs at the same time, and events that wait, unless options say otherwise.
 DEFAULT_TIMEOUT = 30.0

@@ -23,7 +23,7 @@ from rtmprelay.events import Event, EventLogFailed, EventsLost, ServerStarted
 from rtmprelay.hooks.append_file import AppendFile, open_for_appending
 from rtmprelay.hooks.event_choice import chosen_events
 from rtmprelay.interfaces import IEventSink, IReloadable
-from rtmprelay.plugin_options import split_options
+from rtmprelay.plugin_factories import split_options
 
 #: One file of any size, whose rotation is somebody else's.
 _SETTINGS = EventLogSettings(

@@ -21,8 +21,7 @@ from rtmprelay.event_log.lines import encode_line
 from rtmprelay.events import Event, EventsLost, ServerStarted
 from rtmprelay.hooks.event_choice import chosen_events
 from rtmprelay.hooks.event_queue import EventQueue, QueuedEvent
-from rtmprelay.http_client.address import read_address
-from rtmprelay.http_client.poster import HttpPoster, describe_failure
+from rtmprelay.http_client.poster import HttpPoster, describe_failure, read_address
 from rtmprelay.interfaces import IEventSink
 
 #: Seconds for which an answer is waited for, attempts for one event, and events that wait, unless options say otherwise.

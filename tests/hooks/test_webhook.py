@@ -16,8 +16,7 @@ from rtmprelay.errors import ConfigError
 from rtmprelay.events import ServerStarted
 from rtmprelay.hooks.event_choice import chosen_events
 from rtmprelay.hooks.webhook import STOP_TIMEOUT, Webhook, WebhookSettings, make_webhook
-from rtmprelay.http_client.address import read_address
-from rtmprelay.http_client.poster import HttpPoster
+from rtmprelay.http_client.poster import HttpPoster, read_address
 from tests.access.log_keeping import KeptLog
 from tests.hooks.helpers import NOON, started, watched
 from tests.http_client.helpers import MemoryAgent, Posted

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rtmprelay.errors import ConfigError
-from rtmprelay.http_client.address import read_address
+from rtmprelay.http_client.poster import read_address
 from rtmprelay.secret import Secret
 
 

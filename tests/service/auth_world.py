@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 from twisted.internet.utils import getProcessOutputAndValue
 
-from rtmprelay.access.authorizers.scrypt_keys import ScryptHash
+from rtmprelay.access.authorizers.hash_key import ScryptHash
 from rtmprelay.secret import Secret
 from tests.helpers import the_reactor
 from tests.service.interop import DEADLINE, H264_AAC, FFmpeg

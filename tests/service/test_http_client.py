@@ -10,8 +10,7 @@ from twisted.internet.defer import CancelledError, TimeoutError
 from twisted.python.failure import Failure
 
 from rtmprelay.errors import ConfigError
-from rtmprelay.http_client.address import read_address
-from rtmprelay.http_client.poster import HttpPoster, describe_failure
+from rtmprelay.http_client.poster import HttpPoster, describe_failure, read_address
 from tests.access.log_keeping import kept_log
 from tests.certificates import self_signed
 from tests.helpers import real_reactor_fixture, real_reactor_test, the_reactor, until

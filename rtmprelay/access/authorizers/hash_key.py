@@ -6,11 +6,99 @@ machine.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import getpass
+import hashlib
+import hmac
+import os
+import re
 import sys
 
-from rtmprelay.access.authorizers.scrypt_keys import ScryptHash
+import attrs
+
+from rtmprelay.errors import ConfigError
 from rtmprelay.secret import Secret
+
+PREFIX = "$scrypt$"
+
+_FORM = re.compile(
+    r"\$scrypt\$ln=(?P<ln>[0-9]{1,2}),r=(?P<r>[0-9]{1,2}),p=(?P<p>[0-9]{1,2})"
+    r"\$(?P<salt>[A-Za-z0-9+/]+)\$(?P<hash>[A-Za-z0-9+/]+)"
+)
+
+#: What one check costs: 16 MiB and some 40 ms of a processor.
+_LN, _R, _P = 14, 8, 1
+_SALT_SIZE = 16
+_HASH_SIZE = 32
+
+#: What one check may cost. A hash with more is taken for a mistake.
+_MOST_MEMORY = 128 * 1024 * 1024
+_MOST_P = 4
+
+
+@attrs.frozen
+class ScryptHash:
+    """The hash of a key."""
+
+    ln: int
+    r: int
+    p: int
+    salt: bytes = attrs.field(repr=False)
+    digest: bytes = attrs.field(repr=False)
+
+    @classmethod
+    def of(cls, key: Secret) -> ScryptHash:
+        """The hash of a key, with a new salt."""
+        salt = os.urandom(_SALT_SIZE)
+        return cls(_LN, _R, _P, salt, _digest(key, _LN, _R, _P, salt, _HASH_SIZE))
+
+    @classmethod
+    def parse(cls, text: str) -> ScryptHash:
+        """Read a hash. No message shows it."""
+        parts = _FORM.fullmatch(text)
+        if parts is None:
+            raise ConfigError("this is no hash of the form $scrypt$ln=14,r=8,p=1$SALT$HASH")
+        ln, r, p = int(parts["ln"]), int(parts["r"]), int(parts["p"])
+        if not 1 <= ln <= 20 or not r or not 1 <= p <= _MOST_P or _memory(ln, r) > _MOST_MEMORY:
+            raise ConfigError(f"the hash with ln={ln},r={r},p={p} would take too long, or too much memory")
+        salt, digest = _from_base64(parts["salt"]), _from_base64(parts["hash"])
+        if len(salt) < 8 or not 16 <= len(digest) <= 64:
+            raise ConfigError("the salt or the hash behind it is too short or too long")
+        return cls(ln, r, p, salt, digest)
+
+    def __str__(self) -> str:
+        """As it stands in a file."""
+        salt, digest = _to_base64(self.salt), _to_base64(self.digest)
+        return f"{PREFIX}ln={self.ln},r={self.r},p={self.p}${salt}${digest}"
+
+    def matches(self, key: Secret) -> bool:
+        """Whether this is the key. Takes its time."""
+        found = _digest(key, self.ln, self.r, self.p, self.salt, len(self.digest))
+        return hmac.compare_digest(found, self.digest)
+
+
+def _memory(ln: int, r: int) -> int:
+    return int(128 * r * 2**ln)
+
+
+def _digest(key: Secret, ln: int, r: int, p: int, salt: bytes, size: int) -> bytes:
+    data = key.reveal().encode("utf-8", "surrogatepass")
+    # What OpenSSL wants beside the large table is little.
+    most = _memory(ln, r) + 2 * 1024 * 1024
+    return hashlib.scrypt(data, salt=salt, n=2**ln, r=r, p=p, maxmem=most, dklen=size)
+
+
+def _to_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode().rstrip("=")
+
+
+def _from_base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except binascii.Error:
+        raise ConfigError("the salt or the hash is not base64") from None
+
 
 _USAGE = "usage: python -m rtmprelay.access.authorizers.hash_key   (it asks for the key, or reads it from standard input)\n"
 

@@ -14,12 +14,10 @@ from twisted.web.client import ResponseNeverReceived
 from typing_extensions import override
 from zope.interface import implementer
 
-from rtmprelay.access.authorizers.answer_cache import AnswerCache
-from rtmprelay.access.authorizers.turns import TooBusyError, Turns
+from rtmprelay.access.authorizers.slow_checks import AnswerCache, ConcurrencyLimiter, TooBusyError
 from rtmprelay.access.gate import ANSWER_TIMEOUT
 from rtmprelay.access.request import ALLOWED, CANNOT_TELL, AccessRequest, Verdict, refused
-from rtmprelay.http_client.address import read_address
-from rtmprelay.http_client.poster import HttpPoster, describe_failure
+from rtmprelay.http_client.poster import HttpPoster, describe_failure, read_address
 from rtmprelay.interfaces import IStreamAuthorizer
 
 #: Seconds for which an answer is waited for, and for which it is remembered, unless options say otherwise.
@@ -57,7 +55,7 @@ class HttpAuthorizer(Service):
         self._poster = poster
         self._clock = clock
         self._timeout = timeout
-        self._turns = Turns(_AT_ONCE, _MOST_WAITING, _MOST_FOR_HOST)
+        self._turns = ConcurrencyLimiter(_AT_ONCE, _MOST_WAITING, _MOST_FOR_HOST)
         self._answers: AnswerCache[Verdict] = AnswerCache(_MOST_ANSWERS, cache, clock.seconds)
         self._told_at: float | None = None
         self._untold = 0

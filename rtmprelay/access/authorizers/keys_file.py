@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hmac
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,9 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from rtmprelay.access.authorizers.key_check import InThread, KeyCheck
+from rtmprelay.access.authorizers.hash_key import ScryptHash
 from rtmprelay.access.authorizers.keys_rules import KeysRules, Rule, parse_keys
-from rtmprelay.access.authorizers.turns import TooBusyError
+from rtmprelay.access.authorizers.slow_checks import AnswerCache, ConcurrencyLimiter, TooBusyError
 from rtmprelay.access.request import ALLOWED, AccessRequest, Verdict, refused
 from rtmprelay.errors import ConfigError
 from rtmprelay.files.secret_file import read_text, warn_if_everybody_reads
@@ -111,3 +113,75 @@ def make_keys_file(argument: str, reactor: Any) -> KeysFile:
 
     # Later, as a daemon, the folder may be another one.
     return KeysFile(Path(argument).absolute(), in_thread, reactor.seconds)
+
+
+#: Runs a function in a thread.
+InThread = Callable[..., "Deferred[bool]"]
+
+#: Hashes that are computed at the same time: each takes a processor, and 16 MiB.
+_AT_ONCE = 2
+#: Wishes that wait for it, in all and of one host.
+_MOST_WAITING = 64
+_MOST_FOR_HOST = 8
+
+#: Keys that are remembered, so that an encoder that comes back need not wait behind those who try keys out.
+_MOST_KNOWN = 1024
+_RIGHT_FOR = 3600.0
+#: A wrong one is remembered for a moment: an encoder that has it tries it again every few seconds.
+_WRONG_FOR = 30.0
+
+
+class KeyCheck:
+    """Checks keys. Make a new one for other rules: it remembers what it has seen.
+
+    Args:
+        seconds: The time now.
+        turns: Shared with the check before, whose threads may still be at work.
+    """
+
+    def __init__(self, in_thread: InThread, seconds: Callable[[], float], turns: ConcurrencyLimiter) -> None:
+        self._in_thread = in_thread
+        self._turns = turns
+        self._right: AnswerCache[bool] = AnswerCache(_MOST_KNOWN, _RIGHT_FOR, seconds)
+        self._wrong: AnswerCache[bool] = AnswerCache(_MOST_KNOWN, _WRONG_FOR, seconds)
+
+    @staticmethod
+    def new_turns() -> ConcurrencyLimiter:
+        """The line that hashed keys are checked in."""
+        return ConcurrencyLimiter(_AT_ONCE, _MOST_WAITING, _MOST_FOR_HOST)
+
+    async def is_right(self, key: Secret, rule: Rule, host: str) -> bool:
+        """Whether a key opens this.
+
+        Raises:
+            TooBusyError: Too many keys are being checked.
+        """
+        # All of them, however early one fits: how long it takes says nothing.
+        if sum([_same(key, known) for known in rule.keys]):
+            return True
+        if not rule.hashes:
+            return False
+        subject = (key.reveal(), *map(str, rule.hashes))
+        if self._right.get(*subject):
+            return True
+        if self._wrong.get(*subject):
+            return False
+        given_up = threading.Event()
+        try:
+            right = await self._turns.run(
+                host, lambda: self._in_thread(_any_matches, rule.hashes, key, given_up), can_be_stopped=False
+            )
+        finally:
+            given_up.set()
+        (self._right if right else self._wrong).put(True, *subject)
+        return right
+
+
+def _same(key: Secret, known: Secret) -> bool:
+    first, second = (one.reveal().encode("utf-8", "surrogatepass") for one in (key, known))
+    return hmac.compare_digest(first, second)
+
+
+def _any_matches(hashes: Sequence[ScryptHash], key: Secret, given_up: threading.Event) -> bool:
+    """Runs in a thread."""
+    return any(not given_up.is_set() and one.matches(key) for one in hashes)

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from rtmprelay.access.authorizers.scrypt_keys import PREFIX, ScryptHash
+from rtmprelay.access.authorizers.hash_key import PREFIX, ScryptHash
 from rtmprelay.access.request import Action
 from rtmprelay.errors import ConfigError
 from rtmprelay.secret import Secret

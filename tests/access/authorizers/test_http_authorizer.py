@@ -18,8 +18,7 @@ from rtmprelay.access.authorizers.http_authorizer import HttpAuthorizer, make_ht
 from rtmprelay.access.gate import Gate
 from rtmprelay.access.request import CANNOT_TELL, AccessRequest, Action, Verdict
 from rtmprelay.errors import ConfigError
-from rtmprelay.http_client.address import read_address
-from rtmprelay.http_client.poster import HttpPoster
+from rtmprelay.http_client.poster import HttpPoster, read_address
 from tests.access.helpers import wish
 from tests.access.log_keeping import KeptLog
 from tests.http_client.helpers import MemoryAgent

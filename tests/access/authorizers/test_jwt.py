@@ -23,8 +23,12 @@ from cryptography.hazmat.primitives.serialization import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtmprelay.access.authorizers.jwt_authorizer import JwtAuthorizer, JwtSettings, make_jwt_authorizer
-from rtmprelay.access.authorizers.jwt_keys import parse_jwt_keys
+from rtmprelay.access.authorizers.jwt_authorizer import (
+    JwtAuthorizer,
+    JwtSettings,
+    make_jwt_authorizer,
+    parse_jwt_keys,
+)
 from rtmprelay.access.request import Action, Verdict
 from rtmprelay.errors import ConfigError
 from tests.access.helpers import wish

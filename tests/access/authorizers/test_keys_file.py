@@ -16,8 +16,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from rtmprelay.access.authorizers.hash_key import ScryptHash
 from rtmprelay.access.authorizers.keys_file import KeysFile, make_keys_file
-from rtmprelay.access.authorizers.scrypt_keys import ScryptHash
 from rtmprelay.access.gate import ANSWER_TIMEOUT, Gate
 from rtmprelay.access.request import AccessRequest, Action, Verdict
 from rtmprelay.errors import ConfigError

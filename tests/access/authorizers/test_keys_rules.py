@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rtmprelay.access.authorizers.hash_key import ScryptHash
 from rtmprelay.access.authorizers.keys_rules import KeysRules, parse_keys
-from rtmprelay.access.authorizers.scrypt_keys import ScryptHash
 from rtmprelay.access.request import Action
 from rtmprelay.errors import ConfigError
 from rtmprelay.secret import Secret

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from rtmprelay.access.authorizers.scrypt_keys import ScryptHash
+from rtmprelay.access.authorizers.hash_key import ScryptHash
 from rtmprelay.errors import ConfigError
 from rtmprelay.secret import Secret
 

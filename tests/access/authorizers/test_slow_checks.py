@@ -8,12 +8,11 @@ import pytest
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
-from rtmprelay.access.authorizers.answer_cache import AnswerCache
-from rtmprelay.access.authorizers.turns import TooBusyError, Turns
+from rtmprelay.access.authorizers.slow_checks import AnswerCache, ConcurrencyLimiter, TooBusyError
 from tests.access.authorizers.helpers import Threads
 
 
-def run(turns: Turns, threads: Threads, host: str = "a", **options: bool) -> Deferred[Any]:
+def run(turns: ConcurrencyLimiter, threads: Threads, host: str = "a", **options: bool) -> Deferred[Any]:
     return Deferred.fromCoroutine(turns.run(host, lambda: threads(lambda: "done"), **options))
 
 
@@ -24,7 +23,7 @@ def outcome(deferred: Deferred[Any]) -> list[Any]:
 
 
 def test_so_many_at_once_and_the_others_wait() -> None:
-    turns, threads = Turns(2, 10, 10), Threads()
+    turns, threads = ConcurrencyLimiter(2, 10, 10), Threads()
     results = [outcome(run(turns, threads)) for _ in range(5)]
     assert threads.begun == 2
     threads.run_one()
@@ -35,7 +34,7 @@ def test_so_many_at_once_and_the_others_wait() -> None:
 
 
 def test_a_full_line() -> None:
-    turns, threads = Turns(1, 2, 10), Threads()
+    turns, threads = ConcurrencyLimiter(1, 2, 10), Threads()
     results = [outcome(run(turns, threads)) for _ in range(4)]
     assert results == [[], [], [], [TooBusyError]]
     threads.run_all()
@@ -43,7 +42,7 @@ def test_a_full_line() -> None:
 
 
 def test_one_host_cannot_fill_the_line() -> None:
-    turns, threads = Turns(1, 10, 3), Threads()
+    turns, threads = ConcurrencyLimiter(1, 10, 3), Threads()
     greedy = [outcome(run(turns, threads, "greedy")) for _ in range(5)]
     assert greedy == [[], [], [], [TooBusyError], [TooBusyError]]
     other = outcome(run(turns, threads, "other"))
@@ -53,7 +52,7 @@ def test_one_host_cannot_fill_the_line() -> None:
 
 
 def test_what_is_cancelled_while_it_waits_is_not_begun() -> None:
-    turns, threads = Turns(1, 10, 10), Threads()
+    turns, threads = ConcurrencyLimiter(1, 10, 10), Threads()
     run(turns, threads)
     waiting = run(turns, threads)
     results = outcome(waiting)
@@ -65,7 +64,7 @@ def test_what_is_cancelled_while_it_waits_is_not_begun() -> None:
 
 
 def test_what_is_cancelled_is_stopped() -> None:
-    turns, threads = Turns(1, 10, 10), Threads()
+    turns, threads = ConcurrencyLimiter(1, 10, 10), Threads()
     working = run(turns, threads)
     results = outcome(working)
     working.cancel()
@@ -74,7 +73,7 @@ def test_what_is_cancelled_is_stopped() -> None:
 
 
 def test_a_thread_that_is_cancelled_keeps_its_turn_until_it_ends() -> None:
-    turns, threads = Turns(1, 10, 10), Threads()
+    turns, threads = ConcurrencyLimiter(1, 10, 10), Threads()
     working = run(turns, threads, can_be_stopped=False)
     results = outcome(working)
     working.cancel()
@@ -88,7 +87,7 @@ def test_a_thread_that_is_cancelled_keeps_its_turn_until_it_ends() -> None:
 
 
 def test_work_that_fails_ends_its_turn() -> None:
-    turns = Turns(1, 10, 10)
+    turns = ConcurrencyLimiter(1, 10, 10)
 
     def fail() -> Deferred[Any]:
         failing: Deferred[Any] = Deferred()
