@@ -62,6 +62,8 @@ JOINING: dict[str, set[str]] = {
     "demo": ABOVE_SIBLINGS
     | SIBLINGS
     | {"demo.test_card", "client", "config", "service", "clock", "web.settings"},
+    # It loads servers from outside, as processes of their own.
+    "bench": BELOW_TWISTED | {"interfaces", "streams", "rtmp"},
     "__main__": {"errors", "demo"},
 }
 LAYERS = {

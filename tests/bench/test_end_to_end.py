@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import measurement, report, rounds
-from tests.bench.__main__ import main
-from tests.bench.measurement import measure
-from tests.bench.results import Case
-from tests.bench.servers import OURS
+from rtmprelay.bench import measurement, report, rounds
+from rtmprelay.bench.__main__ import main
+from rtmprelay.bench.measurement import measure
+from rtmprelay.bench.results import Case
+from rtmprelay.bench.servers import OURS
 
 
 @pytest.fixture(autouse=True)

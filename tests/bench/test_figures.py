@@ -10,14 +10,14 @@ from typing import Any
 import attrs
 import pytest
 
+from rtmprelay.bench.measurement import share
+from rtmprelay.bench.processes import Sample, family, read_machine, read_stat, sample, unread_bytes
+from rtmprelay.bench.results import Case, Run, Surroundings, surroundings
+from rtmprelay.bench.rounds import Row, compare
+from rtmprelay.bench.servers import NGINX, OURS, Contestant, Wishes, nginx_configuration, ours_with_window
+from rtmprelay.bench.targets import Target, target_of
+from rtmprelay.bench.workers import BenchError
 from rtmprelay.errors import ConfigError
-from tests.bench.measurement import share
-from tests.bench.processes import Sample, family, read_machine, read_stat, sample, unread_bytes
-from tests.bench.results import Case, Run, Surroundings, surroundings
-from tests.bench.rounds import Row, compare
-from tests.bench.servers import NGINX, OURS, Contestant, Wishes, nginx_configuration, ours_with_window
-from tests.bench.targets import Target, target_of
-from tests.bench.workers import BenchError
 
 QUIET = Surroundings(0.01, 0.0, 0.7, 0.2, "probes", 0.1, 0.5)
 NOISY = attrs.evolve(QUIET, other_cores=0.8)

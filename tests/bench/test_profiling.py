@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench import profiling, steps
+from rtmprelay.bench import profiling, steps
 
 STACKS = """\
 main (a.py:1);send (b.py:7) 6

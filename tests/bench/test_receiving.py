@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from rtmprelay.bench import stream
+from rtmprelay.bench.connections import Connection
+from rtmprelay.bench.receiving import Account, Comparing, Counting, Receivers
+from rtmprelay.bench.tasks import Histogram, add_up, percentile_ms
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.session.reports import MediaReceived, SessionEvent
-from tests.bench import stream
-from tests.bench.connections import Connection
-from tests.bench.receiving import Account, Comparing, Counting, Receivers
-from tests.bench.tasks import Histogram, add_up, percentile_ms
 
 
 class Silent:

@@ -10,13 +10,13 @@ from xml.etree import ElementTree
 import attrs
 import pytest
 
-from tests.bench import report
-from tests.bench.__main__ import main
-from tests.bench.cases import DEFAULT_WINDOW, QUICK, Plan, cases
-from tests.bench.plot import Line, cpu_plot, draw, latency_plot, spread, ticks
-from tests.bench.results import WORKLOADS, Case
-from tests.bench.rounds import Comparison, Row
-from tests.bench.servers import NGINX, OURS, Contestant, ours_with_window
+from rtmprelay.bench import report
+from rtmprelay.bench.__main__ import main
+from rtmprelay.bench.cases import DEFAULT_WINDOW, QUICK, Plan, cases
+from rtmprelay.bench.plot import Line, cpu_plot, draw, latency_plot, spread, ticks
+from rtmprelay.bench.results import WORKLOADS, Case
+from rtmprelay.bench.rounds import Comparison, Row
+from rtmprelay.bench.servers import NGINX, OURS, Contestant, ours_with_window
 from tests.bench.test_figures import NOISY, run_of
 
 

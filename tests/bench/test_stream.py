@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rtmprelay.bench import stream
 from rtmprelay.media import MediaKind
 from rtmprelay.wire.chunk_writer import encode_standalone
 from rtmprelay.wire.chunks import ChunkReader, RawMessage
-from tests.bench import stream
 
 
 def test_the_bit_rate() -> None:

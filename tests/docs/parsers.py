@@ -27,7 +27,7 @@ ARGPARSE = {
     "rtmprelay": ("rtmprelay.__main__", "make_parser"),
     "rtmprelay.flv": ("rtmprelay.flv.__main__", "make_parser"),
     "spark_analytics": ("spark_analytics.__main__", "make_parser"),
-    "tests.bench": ("tests.bench.__main__", "_parser"),
+    "rtmprelay.bench": ("rtmprelay.bench.__main__", "_parser"),
 }
 
 #: Modules that are run with words of their own, which are not ours to check.

@@ -9,9 +9,9 @@ from typing import Any
 import attrs
 import cattrs
 
-from tests.bench.results import Case, Run
-from tests.bench.rounds import Comparison, Row
-from tests.bench.servers import NGINX, OURS, Contestant
+from rtmprelay.bench.results import Case, Run
+from rtmprelay.bench.rounds import Comparison, Row
+from rtmprelay.bench.servers import NGINX, OURS, Contestant
 
 HEADINGS = (
     "load",

@@ -1,4 +1,4 @@
-"""What each step on the way of a frame costs, alone and in a loop: `python -m tests.bench.steps`.
+"""What each step on the way of a frame costs, alone and in a loop: `python -m rtmprelay.bench.steps`.
 
 Frames are those of the benchmark: 4.3 kB on average. In a loop everything is in the processor's caches; in a server that
 wakes up 70 times a second the same code takes several times as long, which the last lines show.
@@ -18,6 +18,7 @@ from typing import TypeVar
 import attrs
 from zope.interface import implementer
 
+from rtmprelay.bench import stream
 from rtmprelay.interfaces import IFrameSubscriber
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.rtmp.encoding import shared_encoder
@@ -27,7 +28,6 @@ from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.summary import DeliveryRecord
 from rtmprelay.wire.chunk_writer import ChunkWriter
 from rtmprelay.wire.chunks import ChunkReader, RawMessage
-from tests.bench import stream
 
 _T = TypeVar("_T")
 

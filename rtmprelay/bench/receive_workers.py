@@ -6,13 +6,13 @@ import select
 import socket
 import time
 
+from rtmprelay.bench.connections import HOST, Connection, asks_on, client, server_side
+from rtmprelay.bench.control import Control, Order
+from rtmprelay.bench.receiving import Comparing, Receivers
+from rtmprelay.bench.tasks import PlayTask, SinkTask
 from rtmprelay.session.client import ClientSession
 from rtmprelay.session.reports import ConnectRequested, PlayAccepted, PublishRequested
 from rtmprelay.session.server import ServerSession
-from tests.bench.connections import HOST, Connection, asks_on, client, server_side
-from tests.bench.control import Control, Order
-from tests.bench.receiving import Comparing, Receivers
-from tests.bench.tasks import PlayTask, SinkTask
 
 #: Players that may be on their way in at the same time.
 _AT_ONCE = 32

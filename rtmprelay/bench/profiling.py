@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.bench.workers import BenchError
+from rtmprelay.bench.workers import BenchError
 
 #: Looks at the server a second. That takes a core of its own: figures of a run with a profile are not to be believed.
 _RATE = 500

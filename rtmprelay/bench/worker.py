@@ -9,12 +9,12 @@ from typing import Any
 
 import cattrs
 
-from tests.bench.connections import RefusedError
-from tests.bench.control import Control
-from tests.bench.joining import JoinWorker
-from tests.bench.publishing import PublishWorker
-from tests.bench.receive_workers import PlayWorker, SinkWorker
-from tests.bench.tasks import JoinTask, PlayTask, PublishTask, SinkTask
+from rtmprelay.bench.connections import RefusedError
+from rtmprelay.bench.control import Control
+from rtmprelay.bench.joining import JoinWorker
+from rtmprelay.bench.publishing import PublishWorker
+from rtmprelay.bench.receive_workers import PlayWorker, SinkWorker
+from rtmprelay.bench.tasks import JoinTask, PlayTask, PublishTask, SinkTask
 
 #: Seconds after which a worker ends whatever happens.
 _LONGEST_LIFE = 300

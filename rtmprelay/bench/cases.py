@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import attrs
 
-from tests.bench.measurement import JOINS_PER_SECOND
-from tests.bench.results import Case
-from tests.bench.servers import NGINX, OURS, Contestant, ours_with_window
+from rtmprelay.bench.measurement import JOINS_PER_SECOND
+from rtmprelay.bench.results import Case
+from rtmprelay.bench.servers import NGINX, OURS, Contestant, ours_with_window
 
 #: The merge window that a server has when nothing is said.
 DEFAULT_WINDOW = "default"

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import attrs
 
-from tests.bench.connections import APP, HOST
-from tests.bench.processes import Sample, sample, unread_now
-from tests.bench.profiling import profiled
-from tests.bench.results import Case, Run, surroundings
-from tests.bench.servers import Contestant, RunningServer, Wishes
-from tests.bench.stream import MEASURED
-from tests.bench.tasks import (
+from rtmprelay.bench.connections import APP, HOST
+from rtmprelay.bench.processes import Sample, sample, unread_now
+from rtmprelay.bench.profiling import profiled
+from rtmprelay.bench.results import Case, Run, surroundings
+from rtmprelay.bench.servers import Contestant, RunningServer, Wishes
+from rtmprelay.bench.stream import MEASURED
+from rtmprelay.bench.tasks import (
     Joined,
     JoinTask,
     PlayTask,
@@ -27,7 +27,7 @@ from tests.bench.tasks import (
     add_up,
     percentile_ms,
 )
-from tests.bench.workers import BenchError, Worker, Workers
+from rtmprelay.bench.workers import BenchError, Worker, Workers
 
 #: Players that compare every byte and whose latency counts, in a process of their own.
 PROBES = 8

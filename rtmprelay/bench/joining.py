@@ -5,12 +5,12 @@ from __future__ import annotations
 import select
 import time
 
+from rtmprelay.bench.connections import Connection, RefusedError, asks_on, client
+from rtmprelay.bench.control import Control
+from rtmprelay.bench.tasks import Joined, JoinTask
 from rtmprelay.media import MediaKind
 from rtmprelay.session.client import ClientSession
 from rtmprelay.session.reports import MediaReceived
-from tests.bench.connections import Connection, RefusedError, asks_on, client
-from tests.bench.control import Control
-from tests.bench.tasks import Joined, JoinTask
 
 #: Seconds after which a join has failed.
 _PATIENCE = 5.0

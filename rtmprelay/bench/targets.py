@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from tests.bench.results import Case
+from rtmprelay.bench.results import Case
 
 
 @attrs.frozen

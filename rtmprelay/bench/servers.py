@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -14,15 +15,19 @@ from types import TracebackType
 
 import attrs
 
-from tests.bench.connections import APP, HOST
-from tests.bench.workers import BenchError
-from tests.service.command import TWISTD
+from rtmprelay.bench.connections import APP, HOST
+from rtmprelay.bench.workers import BenchError
 
 NGINX_MODULE = Path("/usr/lib/nginx/modules/ngx_rtmp_module.so")
 
 _START_WITHIN = 20.0
 _STOP_WITHIN = 5.0
 _ATTEMPTS = 3
+
+
+def twistd_program() -> list[str]:
+    """`twistd` of the environment that runs the benchmark, whatever is first in the PATH."""
+    return [sys.executable, str(Path(sys.executable).with_name("twistd"))]
 
 
 @attrs.frozen
@@ -53,7 +58,15 @@ class Contestant:
             recordings.chmod(0o777)
             errors = folder / "error.log"
             return [nginx_program(), "-c", str(configuration), "-p", str(folder), "-e", str(errors)]
-        command = [*TWISTD, "-n", "--pidfile=", "rtmprelay", "--listen", f"{HOST}:{port}", *self.options]
+        command = [
+            *twistd_program(),
+            "-n",
+            "--pidfile=",
+            "rtmprelay",
+            "--listen",
+            f"{HOST}:{port}",
+            *self.options,
+        ]
         for url in wishes.destinations:
             command += ["--relay-to", url]
         if wishes.record:

@@ -9,18 +9,15 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 import attrs
 import cattrs
 
-from tests.bench.tasks import Task
+from rtmprelay.bench.tasks import Task
 
 _T = TypeVar("_T")
-
-ROOT = Path(__file__).parents[2]
 
 
 class BenchError(Exception):
@@ -33,8 +30,7 @@ class Worker:
     def __init__(self, name: str, task: Task) -> None:
         self.name = name
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.bench.worker"],
-            cwd=ROOT,
+            [sys.executable, "-m", "rtmprelay.bench.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

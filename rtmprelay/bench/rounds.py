@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from tests.bench.measurement import measure
-from tests.bench.processes import sample
-from tests.bench.results import MOST_OTHER_CORES, Case, Run
-from tests.bench.servers import NGINX, Contestant
-from tests.bench.targets import Target, target_of
-from tests.bench.workers import BenchError
+from rtmprelay.bench.measurement import measure
+from rtmprelay.bench.processes import sample
+from rtmprelay.bench.results import MOST_OTHER_CORES, Case, Run
+from rtmprelay.bench.servers import NGINX, Contestant
+from rtmprelay.bench.targets import Target, target_of
+from rtmprelay.bench.workers import BenchError
 
 Measure = Callable[[Contestant, Case], Run]
 

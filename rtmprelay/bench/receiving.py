@@ -6,11 +6,11 @@ import struct
 import time
 from collections.abc import Sequence
 
+from rtmprelay.bench import stream
+from rtmprelay.bench.connections import Connection
+from rtmprelay.bench.stream import MARKED_SIZE, MEASURED, SIZES, STAMP_SIZE
+from rtmprelay.bench.tasks import STEP_NS, Histogram, Received
 from rtmprelay.session.reports import MediaReceived, SessionEvent
-from tests.bench import stream
-from tests.bench.connections import Connection
-from tests.bench.stream import MARKED_SIZE, MEASURED, SIZES, STAMP_SIZE
-from tests.bench.tasks import STEP_NS, Histogram, Received
 
 _RECEIVE_SIZE = 262144
 #: All that is read in this process is read here; before it there is room for the end of what came before.

@@ -8,9 +8,9 @@ from xml.sax.saxutils import escape
 
 import attrs
 
-from tests.bench.results import Run
-from tests.bench.rounds import Comparison, Row
-from tests.bench.servers import NGINX, OURS
+from rtmprelay.bench.results import Run
+from rtmprelay.bench.rounds import Comparison, Row
+from rtmprelay.bench.servers import NGINX, OURS
 
 WIDTH, HEIGHT = 760, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 206, 72, 52

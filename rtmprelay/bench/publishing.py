@@ -8,14 +8,14 @@ import sys
 import termios
 import time
 
+from rtmprelay.bench import stream
+from rtmprelay.bench.connections import asks_on, client
+from rtmprelay.bench.control import Control
+from rtmprelay.bench.tasks import STEP_NS, Histogram, PublishTask, Sent
 from rtmprelay.media import MediaKind
 from rtmprelay.session.reports import PublishAccepted
 from rtmprelay.wire.chunk_writer import encode_standalone
 from rtmprelay.wire.chunks import RawMessage
-from tests.bench import stream
-from tests.bench.connections import asks_on, client
-from tests.bench.control import Control
-from tests.bench.tasks import STEP_NS, Histogram, PublishTask, Sent
 
 #: Publishers that may be on their way in at the same time.
 _AT_ONCE = 8

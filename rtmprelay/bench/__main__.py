@@ -1,4 +1,4 @@
-"""python -m tests.bench: measure rtmprelay, side by side with nginx-rtmp where that is installed."""
+"""python -m rtmprelay.bench: measure rtmprelay, side by side with nginx-rtmp where that is installed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Any, NoReturn
 
 import attrs
 
-from tests.bench import report
-from tests.bench.cases import QUICK, Plan, cases
-from tests.bench.measurement import allow_many_files, measure
-from tests.bench.plot import cpu_plot, latency_plot
-from tests.bench.profiling import as_text
-from tests.bench.results import WORKLOADS
-from tests.bench.rounds import Comparison, compare, progress
-from tests.bench.servers import nginx_is_there
+from rtmprelay.bench import report
+from rtmprelay.bench.cases import QUICK, Plan, cases
+from rtmprelay.bench.measurement import allow_many_files, measure
+from rtmprelay.bench.plot import cpu_plot, latency_plot
+from rtmprelay.bench.profiling import as_text
+from rtmprelay.bench.results import WORKLOADS
+from rtmprelay.bench.rounds import Comparison, compare, progress
+from rtmprelay.bench.servers import nginx_is_there
 
 NOISY, FAILED = 2, 1
 
@@ -48,7 +48,7 @@ def _within(least: float, most: float) -> Callable[[str], float]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m rtmprelay.bench", description=__doc__)
     add = parser.add_argument
     add(
         "workload",

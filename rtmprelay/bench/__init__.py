@@ -1,0 +1,1 @@
+"""Measures a relay under load, beside nginx-rtmp where that is installed."""
