@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +24,57 @@ ONE_FOR_ALL = ("test_dashboard_browser.py", "test_hostile_clients.py", "test_hos
 UNCOVERED = {"bench", "docs", "hostile", "spark"}
 
 
+#: How many tests of each folder `--full` would run in addition.
+LEFT_OUT = pytest.StashKey[Counter[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run the tests marked `full` too: they take minutes")
+
+
 def pytest_configure() -> None:
-    """Take Ctrl-C for what it is: who is started in the background by a script ignores it, and so would every server."""
+    """Let Ctrl-C end servers: a shell starts background jobs with SIGINT ignored, and every server would inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave some tests out of the measuring of coverage, if that is asked for at all."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only the full run has, unless a test is named on the command line; and some tests out of coverage."""
     here = Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(here) and item.path.relative_to(here).parts[0] in UNCOVERED:
             item.add_marker(pytest.mark.no_cover)
+    if config.getoption("full") or any("::" in argument for argument in config.args):
+        return
+    left_out = [item for item in items if item.get_closest_marker("full") is not None]
+    if left_out:
+        config.stash[LEFT_OUT] = Counter(item.path.parent.name for item in left_out)
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item.get_closest_marker("full") is None]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of pytest-xdist hands on what it left out: the process that writes the summary collects nothing."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["left_out"] = dict(session.config.stash.get(LEFT_OUT, None) or {})
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    # Every worker collects, and leaves out, the same tests.
+    if left_out := getattr(node, "workeroutput", {}).get("left_out"):
+        node.config.stash[LEFT_OUT] = Counter(left_out)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say in one line what was not run by default."""
+    left_out = config.stash.get(LEFT_OUT, None)
+    if left_out:
+        folders = ", ".join(f"{folder} {count}" for folder, count in sorted(left_out.items()))
+        terminalreporter.write_line(
+            f"Not run by default: {left_out.total()} tests that take minutes ({folders}). pytest --full runs them."
+        )
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -20,6 +20,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "_WAIT_FOR_QUIET", 0.0)
 
 
+@pytest.mark.full
 def test_every_kind_of_load_at_once() -> None:
     """Players of both kinds, destinations, joins and a recording get every frame, unchanged."""
     run = measure(OURS, Case("recording", 0.8, players=10, destinations=2, joins=2))
