@@ -1,4 +1,4 @@
-"""Hands events to everybody who wants to know them."""
+"""Delivers events to all event sinks; the log is one of them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable
 from twisted.logger import Logger, LogLevel
 from zope.interface import implementer
 
-from rtmprelay.events import Event
+from rtmprelay.events import AnyEvent, Event
 from rtmprelay.interfaces import IEventSink
 
-#: Not of a class, so that its lines are those of "rtmprelay" and not of a module.
+#: Its namespace is "rtmprelay" and not that of a module: log readers look for it.
 _event_log = Logger(namespace="rtmprelay")
 
 
 class EventBus:
-    """Tells each event to every sink. A sink that fails is told on, and the others do not notice."""
+    """Delivers each event to every sink. A sink that raises is logged; the other sinks still get the event."""
 
     _log = Logger()
 
@@ -25,11 +25,11 @@ class EventBus:
         self._sinks: list[IEventSink] = []
 
     def add_sink(self, sink: IEventSink) -> None:
-        """Tell this one too, from now on."""
+        """Deliver all later events to this sink too."""
         self._sinks.append(sink)
 
-    def publish(self, event: Event) -> None:
-        """Tell everybody."""
+    def publish(self, event: AnyEvent) -> None:
+        """Deliver an event to every sink."""
         now = self._wall_clock()
         for sink in self._sinks:
             try:
@@ -43,7 +43,6 @@ class LogSink:
     """Writes each event to the log, with its fields."""
 
     def event_happened(self, time: float, event: Event) -> None:
-        """Log it."""
         _event_log.emit(
             LogLevel.levelWithName(event.level), event.sentence, event=event.name, **event.fields()
         )

@@ -1,4 +1,4 @@
-"""What the parts of the relay expect of each other, and of plugins."""
+"""The interfaces between the parts of the relay, and those that plugins provide."""
 
 from __future__ import annotations
 
@@ -11,106 +11,106 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from rtmprelay.access.request import AccessRequest, Verdict
-    from rtmprelay.events import Event
+    from rtmprelay.events import AnyEvent
     from rtmprelay.secret import Secret
     from rtmprelay.streams.frames import FrameBatch, LiveFrame
     from rtmprelay.streams.live_stream import LiveStream
 
 
 class IFrameSubscriber(Interface):
-    """Someone who gets every frame of a live stream. None of the methods may wait or raise."""
+    """Receives every frame of a live stream. None of the methods may block or raise."""
 
     def begin(startup: Sequence[LiveFrame], wait_for_keyframe: bool) -> None:
-        """The stream is live for you from here on; these frames come first.
+        """The stream is live; send these frames first.
 
         Called when you subscribe to a live stream, and again each time its publisher returns. When
         `wait_for_keyframe` is set, video before the next keyframe cannot be decoded.
         """
 
     def frames_arrived(batch: FrameBatch) -> None:
-        """Frames came in together."""
+        """Frames arrived in one read from the publisher."""
 
     def publisher_left() -> None:
-        """No frames will come until `publisher_returned`."""
+        """The publisher is gone: no frames arrive until `publisher_returned`."""
 
     def publisher_returned() -> None:
         """The stream has a publisher again; `begin` follows."""
 
 
 class IStreamPublisher(Interface):
-    """Someone who publishes a live stream."""
+    """Publishes a live stream."""
 
     connection_id: str = Attribute("The publisher's name in logs.")
-    address: str = Attribute("Where the publisher comes from, for people.")
+    address: str = Attribute("The publisher's address, as people read it.")
 
     def publish_superseded() -> None:
-        """Another publisher took the stream over because you were silent."""
+        """Another publisher took over the stream because you sent nothing for too long."""
 
     def publish_ended(reason: str) -> None:
-        """Whoever runs the server wants the stream to end: tell the client, and close."""
+        """The operator ended the stream: tell the client why and close the connection."""
 
 
 class IStreamObserver(Interface):
-    """Someone who wants to know which streams are live: destinations, recorders."""
+    """Is notified of streams that start and stop: destinations, recorders."""
 
     def stream_started(stream: LiveStream) -> None:
-        """A publisher begins."""
+        """A publisher started."""
 
     def stream_stopped(stream: LiveStream, clean: bool) -> None:
-        """The publisher has gone; `clean` if it said so, and did not just vanish."""
+        """The publisher is gone. `clean` is true if it ended the stream itself, and false if it was lost."""
 
 
 class IEventSink(Interface):
-    """Someone who wants to know what happens: logs, hooks, the dashboard."""
+    """Receives events: the log, hooks, the dashboard."""
 
-    def event_happened(time: float, event: Event) -> None:
-        """Something happened at this time (seconds since 1970). Must not wait or raise."""
+    def event_happened(time: float, event: AnyEvent) -> None:
+        """An event happened at this time (seconds since 1970). Must not block or raise."""
 
 
 class IStreamAuthorizer(Interface):
-    """Someone who says who may publish and play. One that is an `IService` too is started and stopped with the relay."""
+    """Decides who may publish and play. An authorizer that is also an `IService` is started and stopped with the relay."""
 
     def authorize(request: AccessRequest) -> Verdict | Deferred[Verdict]:
-        """Whether this is allowed. May take a while; whoever fails or takes too long has said no."""
+        """Allow or refuse a request. An authorizer that fails or takes too long refuses it."""
 
 
 class IUserDirectory(Interface):
-    """An authorizer that knows users and their passwords: with it the server speaks Adobe's authentication."""
+    """An authorizer that knows users and passwords, which enables Adobe's authentication."""
 
     def wants_user(app: str) -> bool:
-        """Whether whoever opens this application is to be asked for a user and a password."""
+        """Whether clients that connect to this application must give a user and a password."""
 
     def password_of(user: str) -> Secret | None:
-        """The password of a user, as it is; None if there is no such user."""
+        """The password of a user in clear; None if there is no such user."""
 
 
 class IStreamAuthorizerFactory(Interface):
-    """Makes authorizers, chosen by `--auth NAME:ARGUMENT`. Provided by plugins in `rtmprelay_plugins`."""
+    """Makes authorizers for `--auth NAME:ARGUMENT`. Plugins in `rtmprelay_plugins` provide it."""
 
-    name: str = Attribute("What the option calls it.")
-    help: str = Attribute("What it does, in a line.")
-    argument_format: str = Attribute("What the argument looks like, such as PATH.")
+    name: str = Attribute("Its name in the option.")
+    help: str = Attribute("What it does, in one line.")
+    argument_format: str = Attribute("The form of the argument, such as PATH.")
 
     def make(argument: str, reactor: object) -> IStreamAuthorizer:
-        """Make one. Raises `rtmprelay.errors.ConfigError` if the argument cannot be used."""
+        """Make an authorizer. Raises `rtmprelay.errors.ConfigError` if the argument is wrong."""
 
 
 class IEventSinkFactory(Interface):
-    """Makes event sinks, chosen by `--hook NAME:ARGUMENT`. Provided by plugins in `rtmprelay_plugins`."""
+    """Makes event sinks for `--hook NAME:ARGUMENT`. Plugins in `rtmprelay_plugins` provide it."""
 
-    name: str = Attribute("What the option calls it.")
-    help: str = Attribute("What it does, in a line.")
-    argument_format: str = Attribute("What the argument looks like, such as URL.")
+    name: str = Attribute("Its name in the option.")
+    help: str = Attribute("What it does, in one line.")
+    argument_format: str = Attribute("The form of the argument, such as URL.")
 
     def make(argument: str, reactor: object) -> IEventSink:
-        """Make one. Raises `rtmprelay.errors.ConfigError` if the argument cannot be used.
+        """Make an event sink. Raises `rtmprelay.errors.ConfigError` if the argument is wrong.
 
-        One that is an `IService` too is started and stopped with the relay.
+        A sink that is also an `IService` is started and stopped with the relay.
         """
 
 
 class IReloadable(Interface):
-    """An authorizer or event sink that reads a file. SIGHUP makes it read the file again."""
+    """An authorizer or event sink that reads a file, and reads it again on SIGHUP."""
 
     def reload() -> None:
-        """Read it again. Raises `rtmprelay.errors.ConfigError` if it cannot be used; then what was read before stays."""
+        """Read the file again. Raises `rtmprelay.errors.ConfigError` if its content is wrong, and keeps the previous content."""

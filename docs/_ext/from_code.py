@@ -9,6 +9,7 @@ zope interface, and `.. unreleased::` what is in docs/newsfragments.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import inspect
 import json
@@ -17,7 +18,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import attrs
 from docutils import nodes
@@ -73,6 +74,7 @@ def plain(text: str) -> str:
     return re.sub(r"([*|:\\])", r"\\\1", text)
 
 
+@functools.cache
 def comments_of(module: str) -> dict[tuple[str, str], str]:
     """The `#:` comments of a module, by class and attribute."""
     found = ModuleAnalyzer.for_module(module).find_attr_docs()
@@ -264,19 +266,28 @@ class EventList(FromCode):
 
     def lines(self) -> Iterator[str]:
         """Each event with its meaning, its level, what the log says, and its fields."""
-        comments = comments_of(events.__name__)
-        for kind in events.Event.__subclasses__():
+        groups = get_args(events.AnyEvent)
+        for kind in [kind for group in groups for kind in events.event_types() if issubclass(kind, group)]:
             yield f"``{kind.name}``" + (" (warning)" if kind.level == "warn" else "")
             yield from indented(kind.__doc__ or "")
             yield ""
-            # How a number is rounded is no news.
+            # How numbers are rounded does not matter here.
             sentence = re.sub(r"\{(\w+)[^}]*\}", r"{\1}", kind.sentence)
             yield f"   The log says: *{plain(sentence)}*"
             yield ""
             for field in attrs.fields(kind):
-                told = comments.get((kind.__name__, field.name))
-                yield f"   - ``{field.name}``: {type_name(field)}" + (f". {told}" if told else "")
+                comment = event_field_comment(kind, field.name)
+                yield f"   - ``{field.name}``: {type_name(field)}" + (f". {comment}" if comment else "")
             yield ""
+
+
+def event_field_comment(kind: type[events.Event], field: str) -> str | None:
+    """The `#:` comment of a field, which may be in the class of the event's group."""
+    for owner in kind.__mro__:
+        comment = comments_of(owner.__module__).get((owner.__name__, field)) if owner is not object else None
+        if comment is not None:
+            return comment
+    return None
 
 
 def type_name(field: attrs.Attribute[Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import attrs
 from twisted.application.internet import ClientService
@@ -119,9 +120,10 @@ class Outlet(Consumer):
         """Where it goes at first: two outlets with the same target would mix their streams."""
         return self._addresses[0]
 
-    def _tell(self, event: type[events.Event], **fields: object) -> None:
-        more: dict[str, object] = {"destination": self.settings.name, "stream": self.stream.key, **fields}
-        self._surroundings.events.publish(event(**more))
+    def _tell(self, event: type[events.DestinationEvent], **fields: Any) -> None:
+        self._surroundings.events.publish(
+            event(destination=self.settings.name, stream=self.stream.key, **fields)
+        )
 
     # -- life ------------------------------------------------------------------------------------------------
 

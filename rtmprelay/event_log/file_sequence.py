@@ -12,7 +12,7 @@ import attrs
 from rtmprelay.event_log.disk import EventFile, OpenFile, name_of
 from rtmprelay.event_log.names import day_of
 from rtmprelay.event_log.settings import EventLogSettings
-from rtmprelay.events import Event, EventLogFailed
+from rtmprelay.events import EventLogEvent, EventLogFailed
 
 #: Bytes that are handed to the system at a time.
 _LARGEST_WRITE = 1024 * 1024
@@ -47,7 +47,7 @@ class FileSequence:
         settings: EventLogSettings,
         open_file: OpenFile,
         monotonic: Callable[[], float],
-        report: Callable[[Event], None],
+        report: Callable[[EventLogEvent], None],
         finished: Callable[[Path], None],
     ) -> None:
         """Args:

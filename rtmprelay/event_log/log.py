@@ -20,7 +20,7 @@ from rtmprelay.event_log.lines import encode_line
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.event_log.upkeep import Upkeep
 from rtmprelay.event_log.writer import EventLogWriter, LineQueue, WriterThread
-from rtmprelay.events import Event, EventsLost, ServerAlive
+from rtmprelay.events import Event, EventLogEvent, EventsLost, ServerAlive
 from rtmprelay.interfaces import IEventSink
 
 #: Runs a function in the reactor's thread.
@@ -112,7 +112,7 @@ class EventLog:
             except OSError as error:
                 self._log.warn("The folder for the event log cannot be made: {error}", error=str(error))
 
-    def _report(self, event: Event) -> None:
+    def _report(self, event: EventLogEvent) -> None:
         """Called in the writer's thread."""
         self._call_in_reactor(self._events.publish, event)
 

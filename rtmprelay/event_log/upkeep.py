@@ -11,7 +11,7 @@ from pathlib import Path
 from rtmprelay.event_log.disk import name_of, sync_folder, try_to_lock
 from rtmprelay.event_log.names import compressed, is_compressed, is_event_log, unfinished
 from rtmprelay.event_log.settings import EventLogSettings
-from rtmprelay.events import Event, EventLogDeleted, EventLogFailed
+from rtmprelay.events import EventLogDeleted, EventLogEvent, EventLogFailed
 
 #: Bytes that are compressed between two looks at the events that wait.
 _STEP = 1024 * 1024
@@ -32,7 +32,7 @@ class Upkeep:
         settings: EventLogSettings,
         wall_clock: Callable[[], float],
         monotonic: Callable[[], float],
-        report: Callable[[Event], None],
+        report: Callable[[EventLogEvent], None],
     ) -> None:
         self._folder = folder
         self._settings = settings

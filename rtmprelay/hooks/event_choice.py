@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from rtmprelay.errors import ConfigError
-from rtmprelay.events import Event
+from rtmprelay.events import event_types
 
 
 def event_names() -> list[str]:
     """The names of all events."""
-    return sorted(kind.name for kind in Event.__subclasses__())
+    return sorted(kind.name for kind in event_types())
 
 
 def chosen_events(patterns: Sequence[str]) -> frozenset[str]:

@@ -113,7 +113,7 @@ class MediaReader(Consumer):
         self.open()
         self.stream.subscribe(self)
 
-    def _tell(self, event: events.Event) -> None:
+    def _tell(self, event: events.ConnectionEvent) -> None:
         self._surroundings.events.publish(event)
 
     # -- from the stream -------------------------------------------------------------------------------------

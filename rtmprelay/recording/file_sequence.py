@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 
 from rtmprelay.amf.amf0 import AmfValue
-from rtmprelay.events import Event, RecordingFailed, RecordingFinished, RecordingStarted
+from rtmprelay.events import RecordingEvent, RecordingFailed, RecordingFinished, RecordingStarted
 from rtmprelay.flv.container import MAX_PAYLOAD_SIZE, tag_size
 from rtmprelay.flv.names import split_key
 from rtmprelay.flv.writer import FlvWriter
@@ -32,7 +32,7 @@ class DiskSurroundings:
     #: Seconds since 1970.
     wall_clock: Callable[[], float]
     #: Tells an event, from the writer's thread.
-    report: Callable[[Event], None]
+    report: Callable[[RecordingEvent], None]
     open_file: OpenFile = open_on_disk
 
 

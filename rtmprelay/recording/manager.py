@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rtmprelay.event_bus import EventBus
-from rtmprelay.events import Event
+from rtmprelay.events import RecordingEvent
 from rtmprelay.interfaces import IStreamObserver
 from rtmprelay.recording.disk import OpenFile, open_on_disk
 from rtmprelay.recording.file_sequence import DiskSurroundings, FileSequence
@@ -64,7 +64,7 @@ class RecordingManager:
         self._was_stopped = False
         registry.add_observer(self)
 
-    def _report(self, event: Event) -> None:
+    def _report(self, event: RecordingEvent) -> None:
         """Called in the writer's thread."""
         self._call_in_reactor(self._events.publish, event)
 

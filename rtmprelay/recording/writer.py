@@ -10,7 +10,7 @@ from contextlib import suppress
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from rtmprelay.events import Event, RecordingDeleted
+from rtmprelay.events import RecordingDeleted, RecordingEvent
 from rtmprelay.recording.recorder import Recorder
 from rtmprelay.recording.retention import delete_old
 from rtmprelay.recording.settings import RecordingSettings
@@ -28,7 +28,7 @@ class RecordingWriter:
         self,
         settings: RecordingSettings,
         call_in_reactor: CallInReactor,
-        report: Callable[[Event], None],
+        report: Callable[[RecordingEvent], None],
         wall_clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:

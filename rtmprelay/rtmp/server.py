@@ -79,7 +79,7 @@ class RtmpServerProtocol(RtmpConnection):
         """The seconds that what comes in may have been left in the socket."""
         return self._reading.pause if self._reading is not None else 0.0
 
-    def _tell(self, event: events.Event) -> None:
+    def _tell(self, event: events.ConnectionEvent) -> None:
         self.factory.events.publish(event)
 
     # -- the connection --------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import attrs
 import jwt
 import yaml
 
@@ -21,7 +22,7 @@ from rtmprelay.access.authorizers.keys_rules import parse_keys
 from rtmprelay.access.request import AccessRequest, Action, Credentials
 from rtmprelay.destinations.config_file import parse_relay_config
 from rtmprelay.event_log.lines import COMMON_FIELDS
-from rtmprelay.events import Event
+from rtmprelay.events import event_types
 from rtmprelay.secret import Secret
 from tests.access.helpers import wish
 from tests.docs import parsers
@@ -144,7 +145,7 @@ def _moved(word: str, folder: Path) -> str:
 def _check_hook_program(block: Block) -> None:
     """A program for `--hook exec:`; what it takes from its environment are fields of events."""
     fields = {"EVENT", "TIME"} | {
-        name.upper() for kind in Event.__subclasses__() for name in kind.__annotations__
+        field.name.upper() for kind in event_types() for field in attrs.fields(kind)
     }
     used = set(re.findall(r"\$\{?RTMPRELAY_([A-Z_]+)", block.text))
     assert used
@@ -217,8 +218,8 @@ def variables(text: str) -> set[str]:
 
 def check_event(document: dict[str, object]) -> None:
     """There is such an event, and these are its fields."""
-    kinds = {kind.name: kind for kind in Event.__subclasses__()}
-    fields = set(kinds[str(document["event"])].__annotations__) | set(COMMON_FIELDS)
+    kinds = {kind.name: kind for kind in event_types()}
+    fields = {field.name for field in attrs.fields(kinds[str(document["event"])])} | set(COMMON_FIELDS)
     assert set(document) <= fields
 
 

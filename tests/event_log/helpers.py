@@ -15,7 +15,7 @@ from rtmprelay.event_log.disk import EventFile
 from rtmprelay.event_log.log import EventLog
 from rtmprelay.event_log.names import file_name
 from rtmprelay.event_log.settings import EventLogSettings
-from rtmprelay.events import Event, PlayStarted
+from rtmprelay.events import AnyEvent, PlayStarted
 from tests.helpers import EventList
 
 ENOSPC, EIO = errno.ENOSPC, errno.EIO
@@ -133,7 +133,7 @@ class Desk:
         if work:
             self.work()
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: AnyEvent) -> None:
         self.bus.publish(event)
 
     def work(self) -> None:

@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rtmprelay.event_bus import EventBus, LogSink
-from rtmprelay.events import ClientConnected, ConnectionClosed, DestinationFailed, Event
+from rtmprelay.events import ClientConnected, ConnectionClosed, DestinationFailed, event_types
 from rtmprelay.logs import FORMATS, LEVELS, format_json, format_text, make_observer
 
 
@@ -216,7 +216,7 @@ def test_levels(level: str, shown: str, log_format: str) -> None:
 
 def test_trouble_is_logged_as_a_warning() -> None:
     """With --log-level warn an operator still hears of what does not work."""
-    trouble = {kind.name for kind in Event.__subclasses__() if kind.level == "warn"}
+    trouble = {kind.name for kind in event_types() if kind.level == "warn"}
     assert {"destination_failed", "destination_given_up", "recording_failed", "connection_refused"} <= trouble
     caught = Caught()
     globalLogPublisher.addObserver(caught)

@@ -1,0 +1,200 @@
+"""Events of one RTMP connection or HTTP viewer: its life, and the streams that it publishes and plays."""
+
+from __future__ import annotations
+
+import attrs
+
+from rtmprelay.events.base import Event
+
+
+@attrs.frozen(kw_only=True)
+class ConnectionEvent(Event):
+    """About one connection."""
+
+    connection: str
+
+
+@attrs.frozen(kw_only=True)
+class ConnectionOpened(ConnectionEvent):
+    """A client connected."""
+
+    name = "connection_opened"
+    sentence = "Connection {connection} accepted from {peer}"
+    peer: str
+
+
+@attrs.frozen(kw_only=True)
+class HandshakeCompleted(ConnectionEvent):
+    """A client completed the RTMP handshake."""
+
+    name = "handshake_completed"
+    sentence = "Handshake of {connection} completed ({form})"
+    form: str
+
+
+@attrs.frozen(kw_only=True)
+class ClientConnected(ConnectionEvent):
+    """A client connected to an application (the RTMP command `connect`)."""
+
+    name = "connect"
+    sentence = "connect of {connection} to application {app!r} ({client})"
+    #: The client's address. Behind a proxy it is not known yet when the connection is opened.
+    peer: str
+    app: str
+    client: str
+
+
+@attrs.frozen(kw_only=True)
+class ConnectRefused(ConnectionEvent):
+    """A client was not allowed to connect to an application."""
+
+    name = "connect_refused"
+    level = "warn"
+    sentence = "connect of {connection} to application {app!r} refused: {reason}"
+    app: str
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class MessageStreamCreated(ConnectionEvent):
+    """A client created a message stream (the RTMP command `createStream`)."""
+
+    name = "create_stream"
+    sentence = "createStream of {connection}: message stream {message_stream}"
+    message_stream: int
+
+
+@attrs.frozen(kw_only=True)
+class CommandIgnored(ConnectionEvent):
+    """A client sent a command that the server does not know."""
+
+    name = "command_ignored"
+    sentence = "{connection} sent the unknown command {command!r}"
+    command: str
+
+
+@attrs.frozen(kw_only=True)
+class ConnectionClosed(ConnectionEvent):
+    """A client disconnected or was disconnected."""
+
+    name = "connection_closed"
+    sentence = "Connection {connection} closed after {duration:.1f} s: {reason}"
+    peer: str
+    reason: str
+    #: The limit that the client exceeded, if that was the reason.
+    limit: str | None
+    duration: float
+    bytes_in: int
+    bytes_out: int
+
+
+@attrs.frozen(kw_only=True)
+class StreamEvent(ConnectionEvent):
+    """About a connection and the stream that it publishes or plays."""
+
+    stream: str
+
+
+@attrs.frozen(kw_only=True)
+class PublishEvent(StreamEvent):
+    """About a publisher."""
+
+
+@attrs.frozen(kw_only=True)
+class PublishStarted(PublishEvent):
+    """A stream is live."""
+
+    name = "publish_started"
+    sentence = "publish of {stream} by {connection} started"
+
+
+@attrs.frozen(kw_only=True)
+class PublishRefused(PublishEvent):
+    """A client was not allowed to publish."""
+
+    name = "publish_refused"
+    level = "warn"
+    sentence = "publish of {stream} by {connection} refused: {reason}"
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class PublishStopped(PublishEvent):
+    """A stream is no longer live. `clean` is true when the publisher ended it, and false when the publisher was lost."""
+
+    name = "publish_stopped"
+    sentence = "publish of {stream} by {connection} stopped after {duration:.1f} s: {reason}"
+    reason: str
+    clean: bool
+    duration: float
+    messages: int
+    bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class CodecDetected(PublishEvent):
+    """The first messages of a stream say which codecs it has."""
+
+    name = "codec_detected"
+    sentence = "Codec detected in {stream}: video {video}, audio {audio}"
+    #: The same as `stream`, under the name that older log readers look for.
+    stream_key: str
+    video: str | None
+    audio: str | None
+
+
+@attrs.frozen(kw_only=True)
+class PlayEvent(StreamEvent):
+    """About a player."""
+
+
+@attrs.frozen(kw_only=True)
+class PlayStarted(PlayEvent):
+    """A player was added to a stream."""
+
+    name = "play_started"
+    sentence = "Player added: play of {stream} by {connection} started"
+
+
+@attrs.frozen(kw_only=True)
+class PlayRefused(PlayEvent):
+    """A client was not allowed to play, or could not."""
+
+    name = "play_refused"
+    sentence = "play of {stream} by {connection} refused: {reason}"
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class PlayStopped(PlayEvent):
+    """A player left a stream."""
+
+    name = "play_stopped"
+    sentence = "play of {stream} by {connection} stopped after {duration:.1f} s ({messages} messages, {dropped} dropped)"
+    duration: float
+    messages: int
+    bytes: int
+    dropped: int
+    dropped_by_reason: dict[str, int]
+    #: Who ended it: the viewer, the network, or the server.
+    reason: str = "the viewer left"
+    #: Times that the player took less than was sent to it for more than a second, and how long in all.
+    stalls: int = 0
+    stalled_seconds: float = 0.0
+
+
+@attrs.frozen(kw_only=True)
+class MediaStatistics(StreamEvent):
+    """What a publisher sent or a player received since the last event of this kind."""
+
+    name = "media_statistics"
+    sentence = "{role} {connection} of {stream}: {kbps:.0f} kbit/s, {messages} messages, {dropped} dropped, {queued} queued"
+    role: str
+    seconds: float
+    kbps: float
+    messages: int
+    bytes: int
+    dropped: int
+    queued: int
+    stalls: int = 0
+    stalled_seconds: float = 0.0

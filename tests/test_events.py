@@ -1,0 +1,50 @@
+"""Events and the bus that delivers them."""
+
+from __future__ import annotations
+
+from string import Formatter
+from typing import get_args
+
+import attrs
+import pytest
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
+
+from rtmprelay.event_bus import EventBus
+from rtmprelay.events import AnyEvent, Event, ServerAlive, event_types
+from rtmprelay.interfaces import IEventSink
+from tests.helpers import EventList
+
+
+@pytest.mark.parametrize("kind", event_types(), ids=lambda kind: kind.name)
+def test_every_event_belongs_to_exactly_one_group_of_the_union(kind: type[Event]) -> None:
+    assert sum(issubclass(kind, group) for group in get_args(AnyEvent)) == 1
+
+
+@pytest.mark.parametrize("kind", event_types(), ids=lambda kind: kind.name)
+def test_every_sentence_is_filled_from_the_fields_of_its_event(kind: type[Event]) -> None:
+    used = {name for _, name, _, _ in Formatter().parse(kind.sentence) if name is not None}
+    assert used <= {field.name for field in attrs.fields(kind)}
+
+
+def test_event_names_are_unique() -> None:
+    names = [kind.name for kind in event_types()]
+    assert len(names) == len(set(names)) > 30
+
+
+@implementer(IEventSink)
+class FailingSink:
+    def event_happened(self, time: float, event: AnyEvent) -> None:
+        raise RuntimeError("a bug in a sink")
+
+
+class EventBusTests(SynchronousTestCase):
+    def test_a_failing_sink_is_logged_and_the_other_sinks_still_get_the_event(self) -> None:
+        bus = EventBus()
+        after = EventList()
+        bus.add_sink(FailingSink())
+        bus.add_sink(after)
+        bus.publish(ServerAlive())
+        assert after.events == [ServerAlive()]
+        (logged,) = self.flushLoggedErrors(RuntimeError)
+        assert logged.getErrorMessage() == "a bug in a sink"
