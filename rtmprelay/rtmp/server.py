@@ -155,7 +155,7 @@ class RtmpServerProtocol(RtmpConnection):
                 reason=reason,
                 limit=self.limit_exceeded,
                 duration=self._clock.seconds() - self._began,
-                bytes_in=self._session.channel.account.bytes_received,
+                bytes_in=self._session.channel.bytes_received,
                 bytes_out=self.bytes_out,
             )
         )

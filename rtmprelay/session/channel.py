@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rtmprelay.session.acknowledgement import AcknowledgementAccount
 from rtmprelay.wire.chunk_writer import ChunkWriter
 from rtmprelay.wire.chunks import ChunkReader, RawMessage
 from rtmprelay.wire.handshake import ClientHandshake, ServerHandshake
@@ -19,6 +18,12 @@ from rtmprelay.wire.messages import (
     WindowAcknowledgementSize,
     to_raw,
 )
+
+#: A peer that asks for an acknowledgement every few bytes would get more bytes from us than it sends.
+SMALLEST_WINDOW = 4096
+
+#: Acknowledgements count bytes modulo this.
+_SEQUENCE_MODULUS = 1 << 32
 
 #: The chunk streams of what we send. Shared media has its own ones (see `media_chunk_stream`), because the
 #: headers on these lean on each other.
@@ -40,65 +45,64 @@ class MessageChannel:
     def __init__(
         self, handshake: ServerHandshake | ClientHandshake, limits: ConnectionLimits, chunk_size: int
     ) -> None:
-        self.account = AcknowledgementAccount()
+        #: Whether the handshake is over, and whether it had the form with digests.
+        self.shaken = False
+        self.digest = False
+        #: The chunks that `receive` puts together.
+        self.reader = ChunkReader(limits)
+        #: The size of outgoing chunks.
+        self.chunk_size = chunk_size
+        #: What `bytes_to_send` would return, in parts: only to look whether there is anything.
+        self.outgoing: list[bytes] = []
+        self.bytes_received = 0
+        #: What the peer says has arrived there; it counts modulo 2^32, this goes on.
+        self.bytes_acknowledged_by_peer = 0
         self.ping_answered = 0
         self._handshake: ServerHandshake | ClientHandshake | None = handshake
-        self._reader = ChunkReader(limits)
         self._writer = ChunkWriter()
-        self._chunk_size = chunk_size
         self._announced_window: int | None = None
-        self._outgoing: list[bytes] = []
+        self._window = WINDOW_ACKNOWLEDGEMENT_SIZE
+        self._last_acknowledged = 0
         self._take_handshake_bytes(handshake)
-
-    @property
-    def shaken(self) -> bool:
-        """Whether the handshake is over."""
-        return self._handshake is None
-
-    @property
-    def chunk_size(self) -> int:
-        """The size of outgoing chunks."""
-        return self._chunk_size
 
     @property
     def has_output(self) -> bool:
         """Whether `bytes_to_send` has something."""
-        return bool(self._outgoing)
-
-    @property
-    def chunks_received(self) -> int:
-        """How many chunks had to be looked at; runs of equal ones count once."""
-        return self._reader.chunks_read
+        return bool(self.outgoing)
 
     def allow_messages_of(self, size: int, limit: str = "message_size") -> None:
         """From now on messages may have so many bytes; this is the limit that a larger one is over."""
-        self._reader.allow_messages_of(size, limit)
+        self.reader.allow_messages_of(size, limit)
 
     def forget(self) -> None:
         """Let go of what has come in part: nothing more will."""
-        self._reader.forget()
+        self.reader.forget()
 
     def receive(self, data: bytes) -> list[RawMessage]:
         """Take what arrived; the messages that are complete now."""
-        sequence_number = self.account.received(len(data))
-        if sequence_number is not None and self._handshake is None:
-            self.send(Acknowledgement(sequence_number))
+        received = self.bytes_received = self.bytes_received + len(data)
         if self._handshake is not None:
             data = self._shake(self._handshake, data)
-        return self._reader.feed(data) if data else []
+        elif received - self._last_acknowledged >= self._window:
+            self._last_acknowledged = received
+            self.send(Acknowledgement(received % _SEQUENCE_MODULUS))
+        return self.reader.feed(data)
 
     def _shake(self, handshake: ServerHandshake | ClientHandshake, data: bytes) -> bytes:
+        """Continue the handshake; the bytes after it."""
         handshake.feed(data)
         self._take_handshake_bytes(handshake)
         if not handshake.done:
             return b""
         self._handshake = None
+        self.shaken = True
+        self.digest = handshake.digest
         return handshake.leftover
 
     def _take_handshake_bytes(self, handshake: ServerHandshake | ClientHandshake) -> None:
         pending = handshake.bytes_to_send()
         if pending:
-            self._outgoing.append(pending)
+            self.outgoing.append(pending)
 
     def send(self, message: Message) -> None:
         """Queue a control or command message."""
@@ -108,7 +112,7 @@ class MessageChannel:
             chunk_stream_id = STREAM_COMMAND_CHUNK_STREAM
         else:
             chunk_stream_id = COMMAND_CHUNK_STREAM
-        self._outgoing.append(self._writer.encode(to_raw(message), chunk_stream_id))
+        self.outgoing.append(self._writer.encode(to_raw(message), chunk_stream_id))
 
     def announce_window(self) -> None:
         """Say how often we want acknowledgements."""
@@ -117,8 +121,8 @@ class MessageChannel:
 
     def announce_chunk_size(self) -> None:
         """Say how large our chunks are from now on."""
-        self.send(SetChunkSize(self._chunk_size))
-        self._writer.chunk_size = self._chunk_size
+        self.send(SetChunkSize(self.chunk_size))
+        self._writer.chunk_size = self.chunk_size
 
     def ping(self, timestamp: int) -> None:
         """Ask the peer for a sign of life."""
@@ -128,9 +132,9 @@ class MessageChannel:
         """Do what a control message wants."""
         match message:
             case Acknowledgement(sequence_number):
-                self.account.peer_acknowledged(sequence_number)
+                self._peer_acknowledged(sequence_number)
             case WindowAcknowledgementSize(size):
-                self.account.set_window(size)
+                self._window = max(size, SMALLEST_WINDOW)
             case SetPeerBandwidth(size) if size not in (0, self._announced_window):
                 # The specification wants our window as the answer; it is never held back by the peer's wish.
                 self._announced_window = size
@@ -143,10 +147,16 @@ class MessageChannel:
                 # Set Chunk Size and Abort are the chunk reader's; stream events and buffer lengths change nothing here.
                 return
 
+    def _peer_acknowledged(self, sequence_number: int) -> None:
+        step = (sequence_number - self.bytes_acknowledged_by_peer) % _SEQUENCE_MODULUS
+        # A step of more than half the circle is an old number that came late.
+        if step < _SEQUENCE_MODULUS // 2:
+            self.bytes_acknowledged_by_peer += step
+
     def bytes_to_send(self) -> bytes:
         """What is to be written now; it is forgotten here."""
-        if not self._outgoing:
+        if not self.outgoing:
             return b""
-        data = b"".join(self._outgoing)
-        self._outgoing.clear()
+        data = b"".join(self.outgoing)
+        self.outgoing.clear()
         return data

@@ -43,9 +43,11 @@ class ClientSession:
         chunk_size: int = LARGEST_OUTGOING_CHUNK_SIZE,
         use_digest: bool = True,
     ) -> None:
-        self._handshake = ClientHandshake(use_digest=use_digest)
         limits = ConnectionLimits()
-        self.channel = MessageChannel(self._handshake, limits, chunk_size)
+        self.channel = MessageChannel(ClientHandshake(use_digest=use_digest), limits, chunk_size)
+        #: What `bytes_to_send` would return, in parts: empty if there is nothing to send.
+        self.outgoing = self.channel.outgoing
+        self._shaken = False
         self._properties: dict[str, AmfValue] = {
             "app": app,
             "type": "nonprivate",
@@ -137,21 +139,28 @@ class ClientSession:
     def receive_data(self, data: bytes, now: float) -> list[SessionEvent]:
         """Take what arrived and say what it means."""
         events: list[SessionEvent] = []
-        was_shaken = self.channel.shaken
-        messages = self.channel.receive(data)
-        if not was_shaken and self.channel.shaken:
-            events.append(HandshakeCompleted(self._handshake.digest))
-            self.channel.announce_chunk_size()
+        channel = self.channel
+        messages = channel.receive(data)
+        if channel.shaken and not self._shaken:
+            self._shaken = True
+            events.append(HandshakeCompleted(channel.digest))
+            channel.announce_chunk_size()
             self._call(self._connect, self._connect_answered)
-        self._intake.begin(events)
-        for raw in messages:
-            if not self._intake.take(raw):
-                message = from_raw(raw)
-                if isinstance(message, Command):
-                    self._take_command(message, events)
-                elif message is not None:
-                    self.channel.handle_control(message)
+        if messages:
+            take_media = self._intake.take
+            count = len(messages)
+            position = take_media(messages, 0, events)
+            while position < count:
+                self._take_message(messages[position], events)
+                position = take_media(messages, position + 1, events)
         return events
+
+    def _take_message(self, raw: RawMessage, events: list[SessionEvent]) -> None:
+        message = from_raw(raw)
+        if isinstance(message, Command):
+            self._take_command(message, events)
+        elif message is not None:
+            self.channel.handle_control(message)
 
     def _take_command(self, command: Command, events: list[SessionEvent]) -> None:
         if command.name in ("_result", "_error"):
@@ -199,9 +208,8 @@ class ClientSession:
         return None
 
     def forget(self) -> None:
-        """The server has gone: let go of what has come in part, and of what came last."""
+        """The server has gone: let go of what has come in part."""
         self.channel.forget()
-        self._intake.forget()
 
     def check_time(self, now: float) -> None:
         """See `next_deadline`."""

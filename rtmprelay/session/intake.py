@@ -14,58 +14,56 @@ _KINDS = {
     MessageType.DATA_AMF0.value: MediaKind.DATA,
     MessageType.DATA_AMF3.value: MediaKind.DATA,
 }
+# As plain numbers: looking one up in the enum takes longer than comparing it.
+_DATA_AMF3 = MessageType.DATA_AMF3.value
+_AGGREGATE = MessageType.AGGREGATE.value
 
 
 class MediaIntake:
-    """The gate that the state machines open and close, and that media goes through without asking them."""
+    """The gate for media: the state machines open and close it, and frames pass it without asking them."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._most_parts = limits.aggregate_parts
         self.open_streams: dict[int, None] = {}
-        self._events: list[SessionEvent] = []
-        self._batch: MediaReceived | None = None
 
     def open(self, stream_id: int) -> None:
-        """Media on this message stream is wanted."""
+        """Let media of this message stream through."""
         self.open_streams[stream_id] = None
 
     def close(self, stream_id: int) -> None:
-        """Media on this message stream is not wanted any more."""
+        """Drop media of this message stream from now on."""
         self.open_streams.pop(stream_id, None)
 
-    def begin(self, events: list[SessionEvent]) -> None:
-        """What follows belongs to one read, whose events go here."""
-        self._events = events
-        self._batch = None
+    def take(self, messages: list[RawMessage], start: int, events: list[SessionEvent]) -> int:
+        """Report the media from `start` up to the first message that is none, and return the index of that one.
 
-    def forget(self) -> None:
-        """Let go of the frames of the last read: a session may outlive its connection for a while."""
-        self.begin([])
+        The messages and the events are those of one read. Successive frames of one message stream make one event.
+        """
+        open_streams = self.open_streams
+        batch = events[-1] if events else None
+        for index in range(start, len(messages)):
+            raw = messages[index]
+            kind = _KINDS.get(raw.type_id)
+            if kind is None:
+                if raw.type_id != _AGGREGATE:
+                    return index
+                self.take(self._media_parts(raw), 0, events)
+                batch = events[-1] if events else None
+                continue
+            stream_id = raw.stream_id
+            if stream_id not in open_streams:
+                # Some encoders send metadata on message stream 0; with one publish it is clear what is meant.
+                if stream_id != 0 or len(open_streams) != 1:
+                    continue
+                (stream_id,) = open_streams
+            payload = raw.payload
+            if raw.type_id == _DATA_AMF3:
+                payload = without_amf3_marker(payload)
+            if not isinstance(batch, MediaReceived) or batch.stream_id != stream_id:
+                batch = MediaReceived(stream_id, [])
+                events.append(batch)
+            batch.frames.append(MediaFrame(kind, raw.timestamp, payload))
+        return len(messages)
 
-    def take(self, raw: RawMessage) -> bool:
-        """Take a message if it is media; its frame joins the others of this read."""
-        kind = _KINDS.get(raw.type_id)
-        if kind is None:
-            if raw.type_id == MessageType.AGGREGATE:
-                for part in split_aggregate(raw, self._most_parts):
-                    if part.type_id != MessageType.AGGREGATE:
-                        self.take(part)
-                return True
-            # Frames on both sides of a command must not be reported together.
-            self._batch = None
-            return False
-        stream_id = raw.stream_id
-        if stream_id not in self.open_streams:
-            # Some encoders send metadata on message stream 0; with one publish it is clear what is meant.
-            if stream_id != 0 or len(self.open_streams) != 1:
-                return True
-            (stream_id,) = self.open_streams
-        payload = raw.payload
-        if raw.type_id == MessageType.DATA_AMF3:
-            payload = without_amf3_marker(payload)
-        batch = self._batch
-        if batch is None or batch.stream_id != stream_id:
-            batch = self._batch = MediaReceived(stream_id, [])
-            self._events.append(batch)
-        batch.frames.append(MediaFrame(kind, raw.timestamp, payload))
-        return True
+    def _media_parts(self, aggregate: RawMessage) -> list[RawMessage]:
+        return [part for part in split_aggregate(aggregate, self._most_parts) if part.type_id in _KINDS]

@@ -28,8 +28,9 @@ from rtmprelay.session.reports import (
     SessionEvent,
     StreamCreated,
 )
-from rtmprelay.session.timeouts import Patience
+from rtmprelay.session.timeouts import Timeouts
 from rtmprelay.wire import commands
+from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.commands import StatusCode
 from rtmprelay.wire.handshake import ServerHandshake
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE, WINDOW_ACKNOWLEDGEMENT_SIZE, ConnectionLimits
@@ -70,13 +71,15 @@ class ServerSession:
         chunk_size: int = LARGEST_OUTGOING_CHUNK_SIZE,
     ) -> None:
         self._limits = limits or ConnectionLimits()
-        self._handshake = ServerHandshake()
-        self.channel = MessageChannel(self._handshake, self._limits, chunk_size)
+        self.channel = MessageChannel(ServerHandshake(), self._limits, chunk_size)
+        #: What `bytes_to_send` would return, in parts: empty if there is nothing to send.
+        self.outgoing = self.channel.outgoing
+        self._shaken = False
         self._connection = Connection()
         self.channel.allow_messages_of(
             self._limits.message_size_before_connect, "message_size_before_connect"
         )
-        self._patience = Patience(self._limits, now)
+        self._timeouts = Timeouts(self._limits, now)
         self._intake = MediaIntake(self._limits)
         self._application = Application("", Secret(""))
         self._streams: dict[int, MessageStream] = {}
@@ -87,38 +90,48 @@ class ServerSession:
     # -- what came in ----------------------------------------------------------------------------------------
 
     def receive_data(self, data: bytes, now: float) -> list[SessionEvent]:
-        """Take what arrived and say what it means."""
+        """Take what arrived and say what it means.
+
+        A read that is one chunk with one media message takes four calls: this one, the channel's, the chunk reader's
+        and the intake's. Everything else here is looked at in plain attributes, so that it takes no more.
+        """
         events: list[SessionEvent] = []
         channel = self.channel
-        was_shaken = channel.shaken
+        timeouts = self._timeouts
         messages = channel.receive(data)
-        self._patience.chunks_came(channel.chunks_received, now)
-        if not was_shaken and channel.shaken:
+        if channel.reader.chunks_read >= timeouts.chunks_due:
+            timeouts.chunks_came(channel.reader.chunks_read, now)
+        if channel.shaken and not self._shaken:
+            self._shaken = True
             self._handshake_completed(now, events)
         if messages:
-            self._patience.message_came(now)
-            intake = self._intake
-            intake.begin(events)
-            for raw in messages:
-                if not intake.take(raw):
-                    message = from_raw(raw, self._limits)
-                    if isinstance(message, Command):
-                        self._take_command(message, now, events)
-                    elif message is not None:
-                        channel.handle_control(message)
+            timeouts.last_message = now
+            take_media = self._intake.take
+            count = len(messages)
+            position = take_media(messages, 0, events)
+            while position < count:
+                self._take_message(messages[position], now, events)
+                position = take_media(messages, position + 1, events)
         return events
+
+    def _take_message(self, raw: RawMessage, now: float, events: list[SessionEvent]) -> None:
+        message = from_raw(raw, self._limits)
+        if isinstance(message, Command):
+            self._take_command(message, now, events)
+        elif message is not None:
+            self.channel.handle_control(message)
 
     def _handshake_completed(self, now: float, events: list[SessionEvent]) -> None:
         self._connection.handshake_completed()
-        self._patience.phase_began(now)
+        self._timeouts.phase_began(now)
         self.channel.announce_window()
         self.channel.send(SetPeerBandwidth(WINDOW_ACKNOWLEDGEMENT_SIZE, BandwidthLimit.DYNAMIC))
         # Early, because FFmpeg takes over our chunk size for its own sending.
         self.channel.announce_chunk_size()
-        events.append(HandshakeCompleted(self._handshake.digest))
+        events.append(HandshakeCompleted(self.channel.digest))
 
     def _take_command(self, command: Command, now: float, events: list[SessionEvent]) -> None:
-        self._patience.command_came(now)
+        self._timeouts.command_came(now)
         asked = commands.read_client_command(command)
         if isinstance(asked, commands.Connect):
             self._on_connect(asked, now, events)
@@ -131,7 +144,7 @@ class ServerSession:
 
     def _on_connect(self, asked: commands.Connect, now: float, events: list[SessionEvent]) -> None:
         self._connection.connect_requested()
-        self._patience.phase_began(now)
+        self._timeouts.phase_began(now)
         self._application = read_application(asked.properties)
         client = asked.properties.get("flashVer")
         request_id = self._new_request(_ConnectRequest(asked.transaction_id))
@@ -357,17 +370,16 @@ class ServerSession:
 
     def next_deadline(self) -> float | None:
         """When the client will have been too slow if nothing comes until then; None while it plays."""
-        return None if self._plays else self._patience.deadline(self._connection.state.phase)
+        return None if self._plays else self._timeouts.deadline(self._connection.state.phase)
 
     def forget(self) -> None:
-        """The client has gone: let go of what has come in part, and of what came last."""
+        """The client has gone: let go of what has come in part."""
         self.channel.forget()
-        self._intake.forget()
 
     def check_time(self, now: float) -> None:
         """Raise if the client has been too slow."""
         if not self._plays:
-            self._patience.check(self._connection.state.phase, now)
+            self._timeouts.check(self._connection.state.phase, now)
 
     @property
     def _plays(self) -> bool:

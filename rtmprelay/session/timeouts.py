@@ -30,21 +30,27 @@ class RateLimit:
             )
 
 
-class Patience:
+class Timeouts:
     """Knows when a client has been too slow, or too busy. The time is always an argument."""
 
     def __init__(self, limits: ConnectionLimits, now: float) -> None:
         self._limits = limits
         self._phase_began = now
-        self._last_message = now
+        #: When the last whole message arrived: single bytes do not count. The session sets it.
+        self.last_message = now
+        #: When so many chunks have been read, `chunks_came` is due.
+        self.chunks_due = 0
         self._chunks = RateLimit("chunk_rate", limits.chunk_rate, now)
         self._chunks_seen = 0
+        # Small steps would cost each read a call; they add up to a tenth of a second's worth.
+        self._chunks_step = limits.chunk_rate // 10 + 1
         self._commands = RateLimit("command_rate", limits.command_rate, now)
 
     def chunks_came(self, total: int, now: float) -> None:
         """So many chunks have been looked at since the beginning."""
         self._chunks.spend(total - self._chunks_seen, now)
         self._chunks_seen = total
+        self.chunks_due = total + self._chunks_step
 
     def command_came(self, now: float) -> None:
         """The client asked for something."""
@@ -52,11 +58,7 @@ class Patience:
 
     def phase_began(self, now: float) -> None:
         """The connection has come one step further."""
-        self._phase_began = self._last_message = now
-
-    def message_came(self, now: float) -> None:
-        """A whole message came in: single bytes do not count."""
-        self._last_message = now
+        self._phase_began = self.last_message = now
 
     def deadline(self, phase: Phase) -> float:
         """When patience ends if nothing comes until then."""
@@ -64,7 +66,7 @@ class Patience:
             return self._phase_began + self._limits.handshake_timeout
         if phase is Phase.HANDSHAKEN:
             return self._phase_began + self._limits.connect_timeout
-        return self._last_message + self._limits.idle_timeout
+        return self.last_message + self._limits.idle_timeout
 
     def check(self, phase: Phase, now: float) -> None:
         """Raise if the client has been too slow."""

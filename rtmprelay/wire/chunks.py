@@ -30,7 +30,8 @@ _LONGEST_RUN = 256
 _unpack_uint32 = struct.Struct(">I").unpack_from
 
 
-@attrs.frozen
+# Not frozen: that would make each one three times as expensive to create, and there is one for each frame.
+@attrs.define
 class RawMessage:
     """A whole RTMP message, not yet understood."""
 
@@ -90,7 +91,10 @@ class ChunkReader:
         self._open = None
 
     def feed(self, data: bytes) -> list[RawMessage]:
-        """Take what arrived and return the messages that are complete now."""
+        """Take what arrived and return the messages that are complete now.
+
+        All of a chunk that holds a whole message is read in this one function: a call costs more than the reading.
+        """
         messages: list[RawMessage] = []
         if self._header_part:
             data = self._header_part + data
@@ -99,14 +103,79 @@ class ChunkReader:
         end = len(data)
         if self._open is not None:
             position = self._continue_open_chunk(self._open, data, messages)
+        streams = self._streams
         while position < end:
-            header = self._read_header(data, position)
-            if header is None:
-                self._header_part = data[position:]
+            # The basic header: format and chunk stream id.
+            first = data[position]
+            chunk_format = first >> 6
+            chunk_stream_id = first & 0x3F
+            body = position + 1
+            if chunk_stream_id < 2:
+                body += 1 + chunk_stream_id
+                if body > end:
+                    break
+                # One more byte, or two with the low one first.
+                chunk_stream_id = 64 + int.from_bytes(data[position + 1 : body], "little")
+            after = body + _HEADER_LENGTHS[chunk_format]
+            if after > end:
                 break
+            stream = streams.get(chunk_stream_id)
+            if stream is None:
+                stream = self._new_stream(chunk_stream_id, data[position:body])
+
+            # The message header, and the extended timestamp after it.
+            if chunk_format == 3:
+                if stream.extended is not None:
+                    repeated = self._extended_is_repeated(stream, data, after)
+                    if repeated is None:
+                        break
+                    if repeated:
+                        after += 4
+                if stream.assembly is None:
+                    stream.timestamp = (stream.timestamp + stream.delta) % TIMESTAMP_MODULUS
+            else:
+                field = int.from_bytes(data[body : body + 3])
+                extended = None
+                if field == EXTENDED_TIMESTAMP:
+                    if after + 4 > end:
+                        break
+                    extended = field = _unpack_uint32(data, after)[0]
+                    after += 4
+                if stream.assembly is not None:
+                    self._discard_unfinished(stream)
+                if chunk_format < 2:
+                    length = int.from_bytes(data[body + 3 : body + 6])
+                    if length > self._max_message:
+                        raise LimitExceededError(
+                            self._message_limit, f"a message of {length} bytes is over {self._max_message}"
+                        )
+                    stream.length = length
+                    stream.type_id = data[body + 6]
+                stream.extended = extended
+                # A format 3 chunk that begins the next message repeats the timestamp of a format 0 chunk as its delta
+                # (specification 5.3.1.2.4).
+                stream.delta = field
+                if chunk_format == 0:
+                    stream.stream_id = int.from_bytes(data[body + 7 : body + 11], "little")
+                    stream.timestamp = field
+                else:
+                    stream.timestamp = (stream.timestamp + field) % TIMESTAMP_MODULUS
             self.chunks_read += 1
-            stream, position = header
-            position = self._read_payload(stream, data, position, messages)
+
+            # The payload.
+            position = after + stream.length
+            if stream.assembly is None and stream.length <= self.chunk_size and position <= end:
+                if stream.type_id > _ABORT:
+                    messages.append(
+                        RawMessage(stream.type_id, stream.timestamp, stream.stream_id, data[after:position])
+                    )
+                else:
+                    self._deliver(stream, data[after:position], messages)
+            else:
+                position = self._read_part(stream, data, after, messages)
+        if position < end:
+            # A header that is not complete yet.
+            self._header_part = data[position:]
         return messages
 
     def _continue_open_chunk(
@@ -122,31 +191,6 @@ class ChunkReader:
 
     # -- headers ---------------------------------------------------------------------------------------------
 
-    def _read_header(self, data: bytes, position: int) -> tuple[_IncomingChunkStream, int] | None:
-        """Read one chunk header; None while it is incomplete."""
-        available = len(data) - position
-        first = data[position]
-        chunk_format = first >> 6
-        chunk_stream_id = first & 0x3F
-        basic_length = 1
-        if chunk_stream_id < 2:
-            basic_length = 2 + chunk_stream_id
-            if available < basic_length:
-                return None
-            chunk_stream_id = data[position + 1] + 64
-            if basic_length == 3:
-                chunk_stream_id += data[position + 2] << 8
-        body = position + basic_length
-        after = body + _HEADER_LENGTHS[chunk_format]
-        if len(data) < after:
-            return None
-        stream = self._streams.get(chunk_stream_id)
-        if stream is None:
-            stream = self._new_stream(chunk_stream_id, data[position:body])
-        if chunk_format == 3:
-            return self._continue_message(stream, data, after)
-        return self._begin_with_header(stream, chunk_format, data, body)
-
     def _new_stream(self, chunk_stream_id: int, basic_header: bytes) -> _IncomingChunkStream:
         """A chunk stream not seen before. Some encoders open one with a short header: absent fields are zero."""
         if len(self._streams) >= self._max_streams:
@@ -156,52 +200,6 @@ class ChunkReader:
         stream = _IncomingChunkStream(bytes([basic_header[0] | 0xC0]) + basic_header[1:])
         self._streams[chunk_stream_id] = stream
         return stream
-
-    def _begin_with_header(
-        self, stream: _IncomingChunkStream, chunk_format: int, data: bytes, body: int
-    ) -> tuple[_IncomingChunkStream, int] | None:
-        after = body + _HEADER_LENGTHS[chunk_format]
-        field = int.from_bytes(data[body : body + 3])
-        extended = None
-        if field == EXTENDED_TIMESTAMP:
-            if len(data) < after + 4:
-                return None
-            extended = field = _unpack_uint32(data, after)[0]
-            after += 4
-        self._discard_unfinished(stream)
-        if chunk_format < 2:
-            length = int.from_bytes(data[body + 3 : body + 6])
-            if length > self._max_message:
-                raise LimitExceededError(
-                    self._message_limit, f"a message of {length} bytes is over {self._max_message}"
-                )
-            stream.length = length
-            stream.type_id = data[body + 6]
-        stream.extended = extended
-        if chunk_format == 0:
-            stream.stream_id = int.from_bytes(data[body + 7 : body + 11], "little")
-            stream.timestamp = field
-            # A format 3 chunk that begins the next message repeats this field as its delta (specification 5.3.1.2.4).
-            stream.delta = field
-        else:
-            stream.delta = field
-            stream.timestamp = (stream.timestamp + field) % TIMESTAMP_MODULUS
-        return stream, after
-
-    def _continue_message(
-        self, stream: _IncomingChunkStream, data: bytes, after: int
-    ) -> tuple[_IncomingChunkStream, int] | None:
-        begins_message = stream.assembly is None
-        if stream.extended is not None:
-            # Some peers repeat the extended timestamp here, as they should; older librtmp leaves it out.
-            repeated = self._extended_is_repeated(stream, data, after)
-            if repeated is None:
-                return None
-            if repeated:
-                after += 4
-        if begins_message:
-            stream.timestamp = (stream.timestamp + stream.delta) % TIMESTAMP_MODULUS
-        return stream, after
 
     @staticmethod
     def _extended_is_repeated(stream: _IncomingChunkStream, data: bytes, position: int) -> bool | None:
@@ -216,19 +214,13 @@ class ChunkReader:
 
     # -- payloads --------------------------------------------------------------------------------------------
 
-    def _read_payload(
+    def _read_part(
         self, stream: _IncomingChunkStream, data: bytes, position: int, messages: list[RawMessage]
     ) -> int:
-        """Take this chunk's payload, as much as there is, and a run of chunks that continue it."""
+        """Take this chunk's part of a message, as much as there is, and a run of chunks that continue it."""
         assembly = stream.assembly
         end = len(data)
         if assembly is None:
-            length = stream.length
-            if length <= self.chunk_size:
-                after = position + length
-                if after <= end:  # The common case: the whole message lies in one chunk in this read.
-                    self._deliver(stream, data[position:after], messages)
-                    return after
             assembly = stream.assembly = bytearray()
         wanted = min(self.chunk_size, stream.length - len(assembly))
         after = position + wanted

@@ -51,8 +51,8 @@ from rtmprelay.rtmp.client import (
 from rtmprelay.rtmp.encoding import shared_encoder
 from rtmprelay.rtmp.endpoint import RtmpPublishEndpoint, TlsTrust, negotiate
 from rtmprelay.session import reports as told
-from rtmprelay.session.acknowledgement import SMALLEST_WINDOW
 from rtmprelay.session.adobe_auth import AuthenticationRefusedError
+from rtmprelay.session.channel import SMALLEST_WINDOW
 from rtmprelay.streams.accounting import DropReason
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.frames import FrameBatch, live_frame
