@@ -64,29 +64,29 @@ def _parser() -> argparse.ArgumentParser:
     add("--publishers", type=_numbers(1, 500), help="ingest, recording: 10,50")
     add("--chunk", dest="chunk_sizes", type=_numbers(128, 65536), help="ingest: size of chunks: 4096,128")
     add("--joins", type=int, choices=range(1, 1001), metavar="N", help="join: how many")
-    # Longer runs would meet pings and time limits that the crowd of players does not answer.
+    # The crowd of players answers no pings and keeps no time limits, which longer runs would meet.
     add("--seconds", type=_within(0.5, 30), help="measured time of each run")
     add("--rounds", type=int, choices=range(1, 21), metavar="N", help="runs of each server")
-    add("--attempts", type=int, choices=range(1, 6), metavar="N", help="tries of a run on a noisy machine")
+    add("--attempts", type=int, choices=range(1, 6), metavar="N", help="how often a noisy run is repeated")
     add("--without-nginx", dest="with_nginx", action="store_false", default=None, help="ours alone")
     add("--format", choices=["text", "rst"], default="text", help="of the table")
-    add("--json", type=Path, metavar="FILE", help="write every run; with draw: read them")
-    add("--add", action="store_true", help="keep what --json FILE has: this measures further rounds or cases")
+    add("--json", type=Path, metavar="FILE", help="write every run here; with draw: read them from here")
+    add("--add", action="store_true", help="keep what --json FILE has, and add rounds or cases to it")
     add("--plot", type=Path, metavar="FILE.svg", help="draw CPU against players")
     add("--latency-plot", type=Path, metavar="FILE.svg", help="draw latency against players")
-    add("--profile", type=Path, metavar="FOLDER", help="let py-spy watch our server, and show what it saw")
+    add("--profile", type=Path, metavar="FOLDER", help="profile our server with py-spy")
     return parser
 
 
 def plan_of(options: argparse.Namespace) -> Plan:
-    """What is to be done: the defaults, or those of --quick, and what was said."""
+    """The defaults, or those of --quick, changed by the options."""
     plan = QUICK if options.quick else Plan()
-    said = {
+    given = {
         field.name: value
         for field in attrs.fields(Plan)
         if (value := getattr(options, field.name)) is not None
     }
-    plan = attrs.evolve(plan, **said)
+    plan = attrs.evolve(plan, **given)
     return attrs.evolve(plan, with_nginx=plan.with_nginx and nginx_is_there())
 
 
@@ -102,12 +102,11 @@ def about(plan: Plan) -> dict[str, Any]:
 
 
 def _stopped(number: int, frame: object) -> NoReturn:
-    # So that what was started is ended too.
+    # An exception, so that the `with` blocks end the processes that were started.
     raise SystemExit(128 + number)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and tell."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.workload == "draw":
@@ -145,7 +144,7 @@ def _measure_all(options: argparse.Namespace) -> list[Comparison]:
     for case, contestants in cases(options.workload, plan):
         comparisons.append(compare(case, contestants, plan.rounds, plan.attempts, measure_once))
         if options.json is not None:
-            # After each case, so that an end in the middle loses little.
+            # After each case, so that a run that is interrupted loses little.
             options.json.write_text(report.as_json(report.merged(earlier, comparisons), about(plan)))
     return report.merged(earlier, comparisons)
 

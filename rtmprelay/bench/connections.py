@@ -1,4 +1,4 @@
-"""Sockets of the load generator, and the conversations on them."""
+"""The load generator's sockets, and the RTMP sessions on them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from rtmprelay.session.server import ServerSession
 HOST = "127.0.0.1"
 APP = "live"
 
-#: Seconds that a server may take to accept.
-_PATIENCE = 5.0
+#: Seconds a server may take to accept a connection.
+_TIMEOUT = 5.0
 
 
 class RefusedError(Exception):
-    """The other side does not want to."""
+    """The server refused a connection or a request."""
 
 
 def dial(port: int) -> socket.socket:
-    """A socket that is connected. On one machine that takes no time, unless the server accepts nobody."""
+    """Connect to a port of this machine. Blocking is fine: it takes no time unless the server accepts nobody."""
     sock = socket.socket()
-    sock.settimeout(_PATIENCE)
+    sock.settimeout(_TIMEOUT)
     try:
         sock.connect((HOST, port))
     except OSError as error:
@@ -37,17 +37,15 @@ def dial(port: int) -> socket.socket:
 
 
 class Conversation(Protocol):
-    """What a connection needs of its session."""
+    """The part of a session that a connection drives."""
 
-    def receive_data(self, data: bytes, now: float) -> list[SessionEvent]:
-        """Bytes in, events out."""
+    def receive_data(self, data: bytes, now: float) -> list[SessionEvent]: ...
 
-    def bytes_to_send(self) -> bytes:
-        """Bytes out."""
+    def bytes_to_send(self) -> bytes: ...
 
 
 class Connection:
-    """A socket that does not block, what waits to be sent on it, and its session."""
+    """A non-blocking socket, its unsent bytes, and its session."""
 
     def __init__(self, sock: socket.socket, session: Conversation) -> None:
         self.sock = sock
@@ -56,7 +54,7 @@ class Connection:
         self.is_open = True
 
     def events(self, data: bytes) -> list[SessionEvent]:
-        """What the bytes mean; answers are sent."""
+        """Pass received bytes to the session, and send what it answers."""
         try:
             events = self.session.receive_data(data, time.monotonic())
         except RemoteProtocolError as error:
@@ -65,7 +63,7 @@ class Connection:
         return events
 
     def receive(self) -> bytes:
-        """What has come; empty if nothing has, or if that was the end."""
+        """Received bytes; empty if there are none or the peer has closed."""
         try:
             data = self.sock.recv(262144)
         except BlockingIOError:
@@ -77,7 +75,6 @@ class Connection:
         return data
 
     def flush(self) -> None:
-        """Send what can be sent."""
         outgoing = self.outgoing
         outgoing += self.session.bytes_to_send()
         if not outgoing or not self.is_open:
@@ -92,7 +89,6 @@ class Connection:
         del outgoing[:sent]
 
     def close(self) -> None:
-        """The end."""
         self.is_open = False
         self.sock.close()
 
@@ -103,15 +99,14 @@ def client(port: int, chunk_size: int = 65536) -> tuple[Connection, ClientSessio
     return Connection(dial(port), session), session
 
 
-def refuse_to_be_refused(event: SessionEvent) -> None:
-    """Raise if the server said no."""
+def raise_if_refused(event: SessionEvent) -> None:
     if isinstance(event, StatusReceived) and event.level == "error":
         raise RefusedError(f"refused with {event.code}: {event.description}")
 
 
-def asks_on(event: SessionEvent) -> bool:
-    """Whether the server is ready to be asked for a stream."""
-    refuse_to_be_refused(event)
+def is_connected(event: SessionEvent) -> bool:
+    """Whether the server accepted the connection, so that streams can be requested."""
+    raise_if_refused(event)
     return isinstance(event, ConnectAccepted)
 
 

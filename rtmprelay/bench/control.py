@@ -1,4 +1,4 @@
-"""How a process of the load generator talks with the benchmark: a line of JSON for each order and each answer."""
+"""The line between a load generator process and the benchmark: one JSON object a line in each direction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Control:
         self._began = 0.0
 
     def first(self) -> Order:
-        """Wait for the first order, which is the task. It is a line alone: nothing behind it is read."""
+        """Wait for the first order, the task. Reads exactly one line: later orders belong to `read`."""
         line = b""
         while not line.endswith(b"\n"):
             byte = os.read(self.orders, 1)
@@ -34,7 +34,7 @@ class Control:
         return order
 
     def read(self) -> list[Order]:
-        """The orders that have come; `stop` when whoever gave them has gone."""
+        """The orders that have arrived; `stop` when the benchmark has ended."""
         data = os.read(self.orders, 65536)
         if not data:
             return [{"do": "stop"}]
@@ -48,11 +48,10 @@ class Control:
         os.write(self._answers, line.encode())
 
     def begin_counting(self) -> None:
-        """The measured time begins."""
         self._cpu_began, self._began = time.process_time(), time.monotonic()
 
     def used(self) -> dict[str, float]:
-        """CPU and time since then."""
+        """CPU and wall seconds since `begin_counting`."""
         return {
             "cpu": time.process_time() - self._cpu_began,
             "seconds": time.monotonic() - self._began,

@@ -1,11 +1,11 @@
-"""Players that come, wait for the first keyframe, and go: how long does that take?"""
+"""How long players wait from joining to their first keyframe."""
 
 from __future__ import annotations
 
 import select
 import time
 
-from rtmprelay.bench.connections import Connection, RefusedError, asks_on, client
+from rtmprelay.bench.connections import Connection, RefusedError, client, is_connected
 from rtmprelay.bench.control import Control
 from rtmprelay.bench.tasks import Joined, JoinTask
 from rtmprelay.media import MediaKind
@@ -13,12 +13,10 @@ from rtmprelay.session.client import ClientSession
 from rtmprelay.session.reports import MediaReceived
 
 #: Seconds after which a join has failed.
-_PATIENCE = 5.0
+_TIMEOUT = 5.0
 
 
 class Joiner:
-    """One player that waits for its first picture."""
-
     def __init__(self, port: int) -> None:
         self.began = time.monotonic()
         self.connection: Connection
@@ -27,11 +25,11 @@ class Joiner:
         self.connection.flush()
 
     def readable(self) -> float | None:
-        """Something came; how long it took in milliseconds, if the first keyframe is there."""
+        """Read; return the milliseconds since joining once the first keyframe has arrived."""
         data = self.connection.receive()
         now = time.monotonic()
         for event in self.connection.events(data) if data else []:
-            if asks_on(event):
+            if is_connected(event):
                 self._session.play("bench0")
                 self.connection.flush()
             elif isinstance(event, MediaReceived):
@@ -57,7 +55,6 @@ class JoinWorker:
         self._running = True
 
     def run(self) -> None:
-        """Go on until told to stop."""
         self._control.say("ready")
         while self._running:
             self._begin_some()
@@ -83,7 +80,7 @@ class JoinWorker:
     def _begin_some(self) -> None:
         if self._next is None or self._began == self._task.joins or time.monotonic() < self._next:
             return
-        # A step that shares no factor with the group of pictures: joins fall on all of its phases.
+        # A step that shares no factor with the keyframe distance, so that joins fall anywhere between two keyframes.
         self._next += 1.0 / self._task.per_second + (self._began % 7) * 0.001
         self._began += 1
         joiner = Joiner(self._task.port)
@@ -107,11 +104,11 @@ class JoinWorker:
         self._end(descriptor)
 
     def _give_up_some(self) -> None:
-        late = time.monotonic() - _PATIENCE
+        late = time.monotonic() - _TIMEOUT
         for descriptor in [one for one, joiner in self._joiners.items() if joiner.began < late]:
             self._failed += 1
             self._end(descriptor)
 
     def _end(self, descriptor: int) -> None:
-        # Closing takes it out of the poll too.
+        # Closing the socket removes it from the poll too.
         self._joiners.pop(descriptor).connection.close()

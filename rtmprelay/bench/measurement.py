@@ -14,7 +14,7 @@ from rtmprelay.bench.connections import APP, HOST
 from rtmprelay.bench.processes import Sample, sample, unread_now
 from rtmprelay.bench.profiling import profiled
 from rtmprelay.bench.results import Case, Run, surroundings
-from rtmprelay.bench.servers import Contestant, RunningServer, Wishes
+from rtmprelay.bench.servers import Contestant, Extras, RunningServer
 from rtmprelay.bench.stream import MEASURED
 from rtmprelay.bench.tasks import (
     Joined,
@@ -35,16 +35,16 @@ JOINS_PER_SECOND = 20.0
 
 _READY_WITHIN = 60.0
 _ANSWER_WITHIN = 15.0
-#: The server finds its pace before anything is measured.
+#: Seconds for the server to settle before anything is measured.
 _WARM_UP = 1.2
-#: One process cannot do more without becoming late.
+#: More players in one process would make it late.
 _MOST_IN_A_CROWD = 500
-#: Seconds between two looks of the crowd at its sockets.
+#: Seconds that the crowd sleeps between two looks at its sockets.
 _CROWD_RESTS = 0.001
 
 
 def allow_many_files() -> None:
-    """A thousand players need a thousand files, here and in what is started from here."""
+    """A thousand players need a thousand file descriptors, here and in every process started from here."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -55,33 +55,33 @@ class _Load:
     """The processes of the load generator for one run."""
 
     publishers: Worker
-    #: The latency of the last of them counts.
+    #: The last of them are the probes, whose latency counts.
     receivers: list[Worker]
     joiner: Worker | None = None
 
 
 def measure(contestant: Contestant, case: Case, profiles: Path | None = None) -> Run:
-    """Run a case once; if `profiles` is a folder, write there what our server did."""
+    """Run a case once; if `profiles` is a folder, write a profile of our server there."""
     with Workers() as workers:
-        sinks, wishes = _prepare_sinks(workers, case)
-        with RunningServer(contestant, wishes) as server:
+        sinks, extras = _prepare_sinks(workers, case)
+        with RunningServer(contestant, extras) as server:
             run = _measure_running(contestant, case, server, workers, sinks, profiles)
             if case.workload == "recording":
-                # A recording is complete when the server has ended.
+                # Recordings are complete only after the server has ended.
                 server.stop()
                 unrecorded = run.sent - recorded_frames(server.recordings())
                 run = attrs.evolve(run, frames=run.frames + run.sent, lost=(run.lost or 0) + unrecorded)
             return run
 
 
-def _prepare_sinks(workers: Workers, case: Case) -> tuple[Worker | None, Wishes]:
+def _prepare_sinks(workers: Workers, case: Case) -> tuple[Worker | None, Extras]:
     record = case.workload == "recording"
     if not case.destinations:
-        return None, Wishes(record=record)
+        return None, Extras(record=record)
     sinks = workers.start("destinations", SinkTask(case.destinations, PROBES))
     port = sinks.wait_for("listening", _ANSWER_WITHIN)
     urls = tuple(f"rtmp://{HOST}:{port}/{APP}/to{number}" for number in range(case.destinations))
-    return sinks, Wishes(urls, record)
+    return sinks, Extras(urls, record)
 
 
 def _measure_running(
@@ -139,7 +139,7 @@ def _profile(
 def _start_load(
     case: Case, server: RunningServer, workers: Workers, sinks: Worker | None
 ) -> tuple[_Load, Sample]:
-    """Everybody is there; and how the server was before anybody came to watch."""
+    """Connect everybody; also return a sample of the server taken before the first player joined."""
     publishers = workers.start("publishers", PublishTask(server.port, case.publishers, case.chunk_size))
     publishers.wait_for("ready", _READY_WITHIN)
     load = _Load(publishers, [])
@@ -157,7 +157,7 @@ def _start_load(
 
 
 def _start_players(count: int, port: int, workers: Workers) -> list[Worker]:
-    """A crowd, and among it a few whose latency counts: one joins after each part of the crowd. The probes are last."""
+    """Start the crowd and the probes. One probe joins after each eighth of the crowd, so that they are spread over it."""
     steps = min(PROBES, count)
     crowd_size = count - steps
     crowds = [
@@ -176,7 +176,7 @@ def _start_players(count: int, port: int, workers: Workers) -> list[Worker]:
 
 
 def share(whole: int, number: int, parts: int) -> int:
-    """The size of one of so many parts, as equal as whole numbers can be."""
+    """The size of part `number` when `whole` is split into `parts` nearly equal parts."""
     return whole * (number + 1) // parts - whole * number // parts
 
 
@@ -195,7 +195,7 @@ def _percentile(values: list[float], share: float) -> float | None:
 
 
 def _wait_until_read(port: int) -> int:
-    """Give the server time to read what its kernel has; what it has not read after that."""
+    """Give the server time to read what its kernel holds; return the bytes left unread after that."""
     deadline = time.monotonic() + 2.0
     unread = unread_now(port)
     while unread and time.monotonic() < deadline:
@@ -245,7 +245,7 @@ def _result(
 
 
 def recorded_frames(files: list[Path]) -> int:
-    """How many frames of the measured time are in the recordings."""
+    """Count the frames of the measured time in the recordings."""
     total = 0
     for path in files:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Plots of fan-out against the number of players, as SVG that follows the reader's light or dark colours."""
+"""Plots of fan-out by number of players, as SVG for light and dark pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 760, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 206, 72, 52
 _LABEL_HEIGHT = 18.0
 
-#: Of each line: its colour on light and on dark ground, its dashes, its thickness.
+#: Each line's colour on a light and on a dark page, its dashes, its width.
 _LOOKS = (
     ("#0b62c4", "#66aaff", "", 3.0),
     ("#c2410c", "#ff9d66", "", 2.0),
@@ -28,7 +28,7 @@ _NGINX_LOOK = ("#5f6670", "#a7b0bb", "7 5", 2.5)
 
 @attrs.frozen
 class Line:
-    """One server: its name and its figures by the number of players."""
+    """One server's name and its figures by number of players."""
 
     name: str
     points: tuple[tuple[int, float], ...]
@@ -47,13 +47,13 @@ def ticks(largest: float, about: int = 5) -> list[float]:
 
 
 def spread(places: Sequence[float], distance: float, highest: float) -> list[float]:
-    """Move labels apart, as little as needed, so that none covers another; none goes below `highest`."""
+    """Move labels apart as little as needed so that none covers another, and keep all of them above `highest`."""
     order = sorted(range(len(places)), key=lambda index: places[index])
     moved = list(places)
     for before, index in zip([None, *order], order, strict=False):
         if before is not None:
             moved[index] = max(moved[index], moved[before] + distance)
-    # What was pushed out at the end pushes the others back.
+    # Labels pushed past the end push the others back.
     limit = highest
     for index in reversed(order):
         moved[index] = min(moved[index], limit)
@@ -103,7 +103,6 @@ def _style(lines: Sequence[Line]) -> str:
 
 
 def draw(title: str, subtitle: str, unit: str, lines: Sequence[Line]) -> str:
-    """The plot of these lines."""
     if not lines:
         raise ValueError("there is nothing to draw: a plot needs fan-out")
     across = ticks(max(x for line in lines for x, _ in line.points))
@@ -169,7 +168,7 @@ def _curve(number: int, line: Line, unit: str, place: _Place) -> list[str]:
 
 
 def _labels(lines: Sequence[Line], place: _Place) -> list[str]:
-    """The name of each line, where it ends."""
+    """The name of each line, at its right end."""
     ends = [place(*line.points[-1]) for line in lines]
     heights = spread([y + 4 for _, y in ends], _LABEL_HEIGHT, HEIGHT - _BOTTOM + 4)
     return [
@@ -179,10 +178,9 @@ def _labels(lines: Sequence[Line], place: _Place) -> list[str]:
 
 
 def cpu_plot(comparisons: Sequence[Comparison]) -> str:
-    """How much of a core a server needs, against its players."""
     lines = lines_of(comparisons, lambda run: 100 * run.cpu_seconds / run.seconds)
     return draw(
-        "CPU of the server against the number of players",
+        "CPU of the server by number of players",
         "One stream of 2.5 Mbit/s to all; share of a core, in percent; less is better",
         "%",
         lines,
@@ -190,10 +188,9 @@ def cpu_plot(comparisons: Sequence[Comparison]) -> str:
 
 
 def latency_plot(comparisons: Sequence[Comparison]) -> str:
-    """What 99 % of all frames stay below, against the number of players."""
     return draw(
-        "Added latency against the number of players",
-        "From the publisher's sending to the player's receiving; 99 % of all frames are sooner",
+        "Added latency by number of players",
+        "From the publisher's send to the player's receive, 99th percentile",
         "ms",
         lines_of(comparisons, lambda run: run.p99_ms),
     )

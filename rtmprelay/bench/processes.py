@@ -1,4 +1,4 @@
-"""What the kernel says of processes and of the machine: CPU, memory, and how busy everything else was."""
+"""CPU and memory of processes and of the machine, from /proc."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROC = Path("/proc")
 
 @attrs.frozen
 class ProcessStat:
-    """The line of /proc/PID/stat, as far as it is needed."""
+    """The fields of /proc/PID/stat that are used here."""
 
     parent: int
     cpu: float
@@ -24,7 +24,7 @@ class ProcessStat:
 
 
 def read_stat(line: str) -> ProcessStat:
-    """Take a line of /proc/PID/stat apart; the name in it may hold anything, blanks and brackets too."""
+    """Parse a line of /proc/PID/stat. The process name in it may contain spaces and brackets."""
     fields = line.rpartition(")")[2].split()
     return ProcessStat(
         parent=int(fields[1]),
@@ -34,7 +34,7 @@ def read_stat(line: str) -> ProcessStat:
 
 
 def family(stats: dict[int, ProcessStat], eldest: int) -> list[int]:
-    """A process and all that come from it."""
+    """A process and all its descendants."""
     found = [eldest]
     for pid in found:
         found += [child for child, stat in stats.items() if stat.parent == pid and child not in found]
@@ -48,12 +48,12 @@ def _all_stats() -> dict[int, ProcessStat]:
             try:
                 stats[int(folder.name)] = read_stat((folder / "stat").read_text())
             except (OSError, ValueError, IndexError):
-                continue  # It has gone meanwhile.
+                continue  # The process has ended meanwhile.
     return stats
 
 
 def _exact_cpu(pid: int) -> float:
-    """Seconds on a processor, by the nanosecond, of all threads that a process has now."""
+    """CPU seconds of all threads that a process has now, with a resolution of nanoseconds."""
     total = 0
     try:
         for thread in (_PROC / str(pid) / "task").iterdir():
@@ -77,8 +77,8 @@ class Sample:
     def cpu_since(self, earlier: Sample) -> float:
         """The CPU of the processes between two samples.
 
-        The exact figure leaves out threads that have ended; where it differs from the coarse one by more than that
-        one's grain, some have.
+        The exact figure misses threads that have ended. If it differs from the coarse one by more than a few ticks,
+        some have, and the coarse one is right.
         """
         exact = self.exact_cpu - earlier.exact_cpu
         coarse = self.coarse_cpu - earlier.coarse_cpu
@@ -86,13 +86,12 @@ class Sample:
 
 
 def read_machine(line: str) -> tuple[float, float]:
-    """CPU seconds that were used and that were stolen since the machine started, from the first line of /proc/stat."""
+    """CPU seconds used and stolen since the machine started, from the first line of /proc/stat."""
     user, nice, system, _idle, _wait, irq, soft, stolen = (int(field) for field in line.split()[1:9])
     return (user + nice + system + irq + soft) / _TICK, stolen / _TICK
 
 
 def sample(pid: int) -> Sample:
-    """Look now."""
     stats = _all_stats()
     members = [member for member in family(stats, pid) if member in stats]
     with (_PROC / "stat").open() as lines:
@@ -108,7 +107,7 @@ def sample(pid: int) -> Sample:
 
 
 def unread_bytes(tables: Iterable[str], port: int) -> int:
-    """What the kernel holds for connections of a local port that nobody has read, from /proc/net/tcp."""
+    """Bytes that wait in the kernel for the process that listens on a port, from /proc/net/tcp."""
     total = 0
     for table in tables:
         for line in table.splitlines()[1:]:
@@ -120,5 +119,4 @@ def unread_bytes(tables: Iterable[str], port: int) -> int:
 
 
 def unread_now(port: int) -> int:
-    """The same, now."""
     return unread_bytes([(_PROC / "net" / "tcp").read_text()], port)

@@ -1,4 +1,4 @@
-"""Where the time of our server goes, by py-spy (`pip install py-spy`), while a load runs."""
+"""Where our server spends its time under load, by py-spy (`pip install py-spy`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rtmprelay.bench.workers import BenchError
 
-#: Looks at the server a second. That takes a core of its own: figures of a run with a profile are not to be believed.
+#: Samples a second. py-spy takes a whole core for that, so ignore the figures of a profiled run.
 _RATE = 500
 
 
@@ -26,7 +26,7 @@ def _program() -> str:
 
 @contextmanager
 def profiled(pid: int, seconds: float, stacks: Path) -> Iterator[None]:
-    """Look at a process from now on, for so long; the stacks that were seen are written to a file."""
+    """Sample a process while the block runs, and write the stacks to a file."""
     command = [_program(), "record", "--pid", str(pid), "--duration", str(max(1, round(seconds)))]
     command += ["--rate", str(_RATE), "--nonblocking", "--format", "raw", "--output", str(stacks)]
     watching = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -42,7 +42,7 @@ def profiled(pid: int, seconds: float, stacks: Path) -> Iterator[None]:
 
 
 def by_place(stacks: str) -> list[tuple[float, str]]:
-    """The share of each line of code at which the server was seen, the largest first."""
+    """The share of samples of each line of code, the largest first."""
     seen: Counter[str] = Counter()
     for line in stacks.splitlines():
         stack, _, count = line.rpartition(" ")
@@ -53,7 +53,7 @@ def by_place(stacks: str) -> list[tuple[float, str]]:
 
 
 def by_part(stacks: str) -> list[tuple[float, str]]:
-    """The same by file: a line belongs to the file that it stands in."""
+    """The same by file."""
     parts: dict[str, float] = {}
     for share, place in by_place(stacks):
         part = place.partition("(")[2].partition(":")[0].rstrip(")")
@@ -62,7 +62,7 @@ def by_part(stacks: str) -> list[tuple[float, str]]:
 
 
 def as_text(stacks: str, most: int = 15) -> str:
-    """What a person wants to see of it."""
+    """The files and the lines that take most, for a terminal."""
     if not stacks.strip():
         return "py-spy saw the server do nothing\n"
     lines = [f"{share:6.1%}  {part}" for share, part in by_part(stacks)[:most]]

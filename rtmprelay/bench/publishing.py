@@ -1,4 +1,4 @@
-"""The publishers of the load generator: frames leave when they are due, each with the time of its leaving."""
+"""The load generator's publishers: each frame is sent when it is due, stamped with the time of sending."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import termios
 import time
 
 from rtmprelay.bench import stream
-from rtmprelay.bench.connections import asks_on, client
+from rtmprelay.bench.connections import client, is_connected
 from rtmprelay.bench.control import Control
 from rtmprelay.bench.tasks import STEP_NS, Histogram, PublishTask, Sent
 from rtmprelay.media import MediaKind
@@ -17,21 +17,19 @@ from rtmprelay.session.reports import PublishAccepted
 from rtmprelay.wire.chunk_writer import encode_standalone
 from rtmprelay.wire.chunks import RawMessage
 
-#: Publishers that may be on their way in at the same time.
+#: How many publishers may be connecting at the same time.
 _AT_ONCE = 8
-#: The longest sleep between two looks at orders and at what servers say.
+#: The longest sleep between two looks at orders and sockets.
 _LOOK_EVERY = 0.005
 _NEVER = 1 << 62
 _INTERVALS = {MediaKind.VIDEO: stream.PICTURE_INTERVAL_NS, MediaKind.AUDIO: stream.AUDIO_INTERVAL_NS}
 
 
 class Publisher:
-    """One stream on its way out."""
-
     def __init__(self, task: PublishTask, number: int, frames: list[stream.OutgoingFrame]) -> None:
         self.connection, self._session = client(task.port, task.chunk_size)
         self._name = f"bench{number}"
-        # Publishers know nothing of each other: their frames are spread evenly over the time between two frames.
+        # Real publishers are not in step with each other: spread them evenly over one frame interval.
         self._place_among_others = number / task.streams
         self._frames = frames
         self._chunk_size = task.chunk_size
@@ -46,17 +44,16 @@ class Publisher:
         self._last_ms = {MediaKind.VIDEO: 0, MediaKind.AUDIO: 0}
 
     def readable(self) -> None:
-        """The server says something."""
         data = self.connection.receive()
         for event in self.connection.events(data) if data else []:
-            if asks_on(event):
+            if is_connected(event):
                 self._session.publish(self._name)
             elif isinstance(event, PublishAccepted):
                 self._begin(time.monotonic_ns())
         self.connection.flush()
 
     def _begin(self, now: int) -> None:
-        """Send headers and one keyframe; then only sound, until the pictures are wanted."""
+        """Send headers and one keyframe; then only audio until `show_pictures`."""
         self.is_live = True
         self._began = now
         for frame in stream.start_frames():
@@ -69,7 +66,7 @@ class Publisher:
         self.connection.flush()
 
     def show_pictures(self, now: int, measured: bool) -> None:
-        """Begin a new group of pictures; from there on everything counts, or does not."""
+        """Begin a new group of pictures, whose frames count as measured or not."""
         for kind, interval in _INTERVALS.items():
             self._due[kind] = now + int(interval * self._place_among_others)
         self._place = 0
@@ -81,11 +78,9 @@ class Publisher:
 
     @property
     def next_due(self) -> int:
-        """When the next frame is to leave."""
         return min(self._due.values())
 
     def send_due(self, now: int) -> None:
-        """Send what is due."""
         for kind, interval in _INTERVALS.items():
             while self._due[kind] <= now:
                 due = self._due[kind]
@@ -114,7 +109,7 @@ class Publisher:
             self.sent_bytes += stream.SIZES[place]
 
     def unacknowledged(self) -> int:
-        """What the server has not taken, here or in the kernel."""
+        """Bytes that the server has not taken, still here or in the kernel."""
         if not self.connection.is_open:
             return 0
         waiting = fcntl.ioctl(self.connection.sock.fileno(), termios.TIOCOUTQ, bytes(4))
@@ -136,7 +131,6 @@ class PublishWorker:
         self._running = True
 
     def run(self) -> None:
-        """Go on until told to stop."""
         while self._running:
             self._dial_some()
             now = time.monotonic_ns()
@@ -148,7 +142,7 @@ class PublishWorker:
             self._report_if_drained(now)
             wait = next_due - time.monotonic_ns()
             if wait > 0:
-                # epoll counts in milliseconds: too coarse for leaving in time.
+                # epoll's timeout is in milliseconds: too coarse to send on time.
                 time.sleep(wait / 1e9)
             self._look()
 

@@ -1,4 +1,4 @@
-"""Processes of the load generator that receive: players, and the servers of destinations."""
+"""The load generator's receiving processes: players, and servers for destinations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import select
 import socket
 import time
 
-from rtmprelay.bench.connections import HOST, Connection, asks_on, client, server_side
+from rtmprelay.bench.connections import HOST, Connection, client, is_connected, server_side
 from rtmprelay.bench.control import Control, Order
 from rtmprelay.bench.receiving import Comparing, Receivers
 from rtmprelay.bench.tasks import PlayTask, SinkTask
@@ -14,15 +14,15 @@ from rtmprelay.session.client import ClientSession
 from rtmprelay.session.reports import ConnectRequested, PlayAccepted, PublishRequested
 from rtmprelay.session.server import ServerSession
 
-#: Players that may be on their way in at the same time.
+#: How many players may be connecting at the same time.
 _AT_ONCE = 32
 _LOOK_EVERY = 0.05
-#: Seconds after which a frame that has not come is lost.
+#: Seconds after which a missing frame counts as lost.
 _DRAIN = 3.0
 
 
 class ReceiveWorker:
-    """What players and destinations have in common. `rest` is the sleep between two looks."""
+    """What players and destinations have in common. `rest` is the sleep between two looks at the sockets."""
 
     rest = 0.0
 
@@ -37,7 +37,6 @@ class ReceiveWorker:
         self._running = True
 
     def run(self) -> None:
-        """Go on until told to stop."""
         while self._running:
             self._look()
             if self._expected is not None:
@@ -47,14 +46,14 @@ class ReceiveWorker:
                 time.sleep(self.rest)
 
     def go_on(self) -> None:
-        """Do what is to be done beside receiving."""
+        """Called in each turn of the loop."""
 
     def not_live_readable(self, descriptor: int) -> None:
-        """Something came for a socket that is not live yet."""
+        """A socket that is not live yet became readable."""
         raise NotImplementedError
 
     def obey(self, order: Order) -> None:
-        """Another order."""
+        """An order that only this kind of worker knows."""
 
     def _look(self) -> None:
         timeout = 0.005 if self._expected is not None else _LOOK_EVERY
@@ -106,7 +105,6 @@ class PlayWorker(ReceiveWorker):
         self._joining: dict[int, tuple[Connection, ClientSession]] = {}
 
     def obey(self, order: Order) -> None:
-        """Some more are to join."""
         self._wanted += order["join"]
         self._answered = False
 
@@ -123,14 +121,13 @@ class PlayWorker(ReceiveWorker):
             self._control.say("ready")
 
     def not_live_readable(self, descriptor: int) -> None:
-        """A player comes one step further."""
         connection, session = self._joining[descriptor]
         data = connection.receive()
         if not connection.is_open:
             raise ConnectionError("the server closed the connection of a player that joined")
         events = connection.events(data) if data else []
         for event in events:
-            if asks_on(event):
+            if is_connected(event):
                 session.play("bench0")
             elif isinstance(event, PlayAccepted):
                 del self._joining[descriptor]
@@ -139,7 +136,7 @@ class PlayWorker(ReceiveWorker):
 
 
 class SinkWorker(ReceiveWorker):
-    """Servers for destinations: one port, one stream name for each."""
+    """The server that destinations publish to: one port, one stream name for each."""
 
     def __init__(self, control: Control, task: SinkTask) -> None:
         super().__init__(control)
@@ -153,7 +150,6 @@ class SinkWorker(ReceiveWorker):
         control.say("listening", self._listener.getsockname()[1])
 
     def not_live_readable(self, descriptor: int) -> None:
-        """Somebody comes, or comes one step further."""
         if descriptor == self._listener.fileno():
             self._accept()
             return

@@ -1,4 +1,4 @@
-"""Whoever receives in the load generator: takes bytes, and accounts for every frame of the measured time."""
+"""The load generator's receivers: they account for every frame of the measured time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rtmprelay.bench.tasks import STEP_NS, Histogram, Received
 from rtmprelay.session.reports import MediaReceived, SessionEvent
 
 _RECEIVE_SIZE = 262144
-#: All that is read in this process is read here; before it there is room for the end of what came before.
+#: The one receive buffer of this process. The first MARKED_SIZE bytes hold the end of the previous read.
 _buffer = bytearray(MARKED_SIZE + _RECEIVE_SIZE)
 _room = memoryview(_buffer)[MARKED_SIZE:]
 _find = _buffer.find
@@ -23,18 +23,17 @@ _ACKNOWLEDGE_EVERY = 2_000_000
 
 
 class Account:
-    """What one receiver got of the measured time."""
+    """The frames of the measured time that one receiver got."""
 
     __slots__ = ("bytes", "corrupt", "disordered", "frames", "last", "latency")
 
     def __init__(self, latency: Histogram) -> None:
         self.frames = self.bytes = self.corrupt = self.disordered = 0
         self.last = -1
-        #: Shared by all of a process.
+        #: Shared by all receivers of this process.
         self.latency = latency
 
     def count(self, now: int, sent: int, number: int, place: int) -> None:
-        """A frame came."""
         if number <= self.last or place >= len(SIZES):
             self.disordered += 1
             return
@@ -46,7 +45,7 @@ class Account:
 
 
 class Counting:
-    """Finds frames by their markers, which is quick, and looks at nothing else."""
+    """Finds frames by their markers alone, which is quick."""
 
     def __init__(self, connection: Connection, account: Account) -> None:
         self._connection = connection
@@ -56,7 +55,6 @@ class Counting:
         self._received = self._acknowledged = 0
 
     def readable(self) -> None:
-        """Take what has come."""
         try:
             size = self._receive_into(_room)
         except BlockingIOError:
@@ -76,7 +74,7 @@ class Counting:
             self._acknowledge()
 
     def _scan(self, start: int, end: int, now: int) -> bytes:
-        """Count the frames that begin there; what is left at the end may be the beginning of a marker or a stamp."""
+        """Count the marked frames; return the tail, which may hold the beginning of the next marker or stamp."""
         count = self._account.count
         position = _find(MEASURED, start, end)
         while position >= 0 and position + MARKED_SIZE <= end:
@@ -93,7 +91,7 @@ class Counting:
 
 
 class Comparing:
-    """Reads everything as a player does, and compares each byte with what was sent."""
+    """Parses the stream as a player does, and compares every byte with what was sent."""
 
     def __init__(self, connection: Connection, account: Account) -> None:
         self._connection = connection
@@ -101,19 +99,18 @@ class Comparing:
         self._unread: list[tuple[int, bytes]] = []
 
     def readable(self) -> None:
-        """Take what has come, and note when; others wait to be read, so that looking at it comes later."""
+        """Read, and note the time. Parsing waits until the other sockets have been read."""
         data = self._connection.receive()
         if data:
             self._unread.append((time.monotonic_ns(), data))
 
     def look(self) -> None:
-        """Look at what was taken."""
+        """Parse and compare what was read."""
         unread, self._unread = self._unread, []
         for now, data in unread:
             self.take(self._connection.events(data), now)
 
     def take(self, events: Sequence[SessionEvent], now: int) -> None:
-        """Count and compare the frames."""
         for event in events:
             if isinstance(event, MediaReceived):
                 for frame in event.frames:
@@ -134,7 +131,7 @@ class Comparing:
 
 
 class Receivers:
-    """The receivers of one process that are live."""
+    """The live receivers of one process."""
 
     def __init__(self) -> None:
         self.latency: Histogram = {}
@@ -142,7 +139,6 @@ class Receivers:
         self._accounts: list[tuple[Connection, Account]] = []
 
     def add(self, descriptor: int, connection: Connection, verify: bool) -> Counting | Comparing:
-        """One more is live."""
         account = Account(self.latency)
         self._accounts.append((connection, account))
         receiver = Comparing(connection, account) if verify else Counting(connection, account)
@@ -153,13 +149,12 @@ class Receivers:
         return len(self._accounts)
 
     def have_all(self, frames: int) -> bool:
-        """Whether everybody who is still there has so many frames."""
+        """Whether every receiver that is still connected has this many frames."""
         return all(
             account.frames >= frames or not connection.is_open for connection, account in self._accounts
         )
 
     def report(self) -> Received:
-        """What came of it all."""
         accounts = [account for _, account in self._accounts]
         return Received(
             receivers=len(accounts),

@@ -1,4 +1,4 @@
-"""What was measured, for people (text), for the documents (reStructuredText) and for machines (JSON)."""
+"""The results for a terminal (text), for documents (reStructuredText) and for programs (JSON)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ HEADINGS = (
 )
 
 NOTE = (
-    "CPU seconds of the server for each GB of media delivered (ingest, recording: taken in); joins: 99 % were sooner. "
+    "CPU seconds of the server for each GB of media delivered (ingest, recording: received); joins: 99th percentile. "
     "Medians of {rounds} rounds, ratios within each round. "
-    "Latency is from the publisher's sending to the player's receiving."
+    "Latency is from the publisher's send to the player's receive."
 )
 
 
@@ -38,7 +38,7 @@ def _number(value: float | None, digits: int, unit: str = "") -> str:
 
 
 def _figure(row: Row | None) -> str:
-    """The figure that the case is about."""
+    """The main figure of the case."""
     if row is None:
         return "-"
     if row.case.joins:
@@ -54,7 +54,7 @@ def _latency(row: Row | None) -> str:
 
 
 def cells(comparisons: Sequence[Comparison]) -> list[list[str]]:
-    """The table, without its headings."""
+    """The table without its headings."""
     table = []
     for comparison in comparisons:
         for row in comparison.ours:
@@ -79,7 +79,7 @@ def cells(comparisons: Sequence[Comparison]) -> list[list[str]]:
 
 
 def notes(comparisons: Sequence[Comparison]) -> list[str]:
-    """What a reader must know: what failed, was wrong, or cannot be believed."""
+    """What failed, what was wrong, and which figures to distrust."""
     found = []
     for comparison in comparisons:
         rows = [*comparison.ours, *([comparison.nginx] if comparison.nginx else [])]
@@ -106,7 +106,6 @@ def _intro(comparisons: Sequence[Comparison]) -> str:
 
 
 def as_text(comparisons: Sequence[Comparison]) -> str:
-    """A table for a terminal."""
     table = [list(HEADINGS), *cells(comparisons)]
     widths = [max(len(line[column]) for line in table) for column in range(len(HEADINGS))]
     lines = [
@@ -120,7 +119,6 @@ def as_text(comparisons: Sequence[Comparison]) -> str:
 
 
 def as_rst(comparisons: Sequence[Comparison]) -> str:
-    """A table to paste into a document."""
     lines = [".. list-table::", "   :header-rows: 1", ""]
     for line in [list(HEADINGS), *cells(comparisons)]:
         for index, cell in enumerate(line):
@@ -133,7 +131,7 @@ def as_rst(comparisons: Sequence[Comparison]) -> str:
 
 
 def as_json(comparisons: Sequence[Comparison], about: dict[str, Any]) -> str:
-    """Every run, one a line."""
+    """Every run, one on each line."""
     entries = []
     for comparison in comparisons:
         rows = [*comparison.ours, *([comparison.nginx] if comparison.nginx else [])]
@@ -149,7 +147,7 @@ def as_json(comparisons: Sequence[Comparison], about: dict[str, Any]) -> str:
 
 
 def merged(earlier: Sequence[Comparison], later: Sequence[Comparison]) -> list[Comparison]:
-    """Both together: what was measured again counts as further rounds."""
+    """Join two sets of results; a case that is in both gets more rounds."""
     rows: dict[Case, dict[Contestant, Row]] = {}
     for comparison in [*earlier, *later]:
         by_server = rows.setdefault(comparison.case, {})

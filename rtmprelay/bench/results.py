@@ -1,4 +1,4 @@
-"""What is measured: a case, one run of one server on it, and whether the run can be believed."""
+"""What is measured: a case, one run of one server on it, and whether the machine was quiet enough."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rtmprelay.errors import ConfigError
 
 WORKLOADS = ("fanout", "relay", "ingest", "join", "recording")
 
-#: Beyond these a run says more of the machine than of the server.
+#: Beyond these limits a run says more about the machine than about the server.
 MOST_OTHER_CORES = 0.25
 MOST_STOLEN_CORES = 0.05
 MOST_WORKER_SHARE = 0.9
@@ -20,7 +20,7 @@ LEAST_IDLE_SHARE = 0.03
 
 @attrs.frozen
 class Case:
-    """A load: how many of each."""
+    """A load: a workload and its numbers."""
 
     workload: str
     seconds: float
@@ -32,11 +32,10 @@ class Case:
 
     def __attrs_post_init__(self) -> None:
         if self.workload not in WORKLOADS:
-            raise ConfigError(f"{self.workload!r} is no workload: {', '.join(WORKLOADS)} are")
+            raise ConfigError(f"unknown workload {self.workload!r}: choose from {', '.join(WORKLOADS)}")
 
     @property
     def title(self) -> str:
-        """What a person calls it."""
         match self.workload:
             case "fanout":
                 return f"fan-out, {self.players} players"
@@ -52,7 +51,7 @@ class Case:
 
 @attrs.frozen
 class Surroundings:
-    """What else happened on the machine during a run, in cores, and how the load generator was."""
+    """What else the machine did during a run, in cores, and whether the load generator kept up."""
 
     other_cores: float
     stolen_cores: float
@@ -61,16 +60,16 @@ class Surroundings:
     #: The busiest process of the load generator, and its share of a core.
     busiest_worker: str
     busiest_share: float
-    #: How late the publisher sent: 99 % of all frames were sooner.
+    #: How late the publisher sent its frames, 99th percentile.
     late_ms: float
 
     def doubts(self) -> list[str]:
-        """Why the figures are not to be believed; empty if they are."""
+        """Reasons to distrust the figures; empty if there are none."""
         found = []
         if self.other_cores > MOST_OTHER_CORES:
             found.append(f"other processes used {self.other_cores:.2f} cores")
         if self.stolen_cores > MOST_STOLEN_CORES:
-            found.append(f"the host took {self.stolen_cores:.2f} cores away")
+            found.append(f"the host stole {self.stolen_cores:.2f} cores")
         if self.busiest_share > MOST_WORKER_SHARE:
             found.append(
                 f"the {self.busiest_worker} of the load generator were busy {self.busiest_share:.0%} of the time"
@@ -83,7 +82,7 @@ class Surroundings:
 
     @property
     def disturbance(self) -> float:
-        """One number to tell the quieter of two runs by."""
+        """The smaller of two is the quieter run."""
         return self.other_cores + self.stolen_cores
 
 
@@ -96,7 +95,7 @@ def surroundings(
     late_ms: float,
     own: float = 0.0,
 ) -> Surroundings:
-    """From CPU seconds of the machine, of the server, of each worker and of the benchmark itself."""
+    """Work out the shares from the CPU seconds of the machine, the server, each worker and the benchmark itself."""
     cores = os.cpu_count() or 1
     busiest = max(workers, key=lambda name: workers[name])
     known = server + sum(workers.values()) + own
@@ -120,12 +119,12 @@ class Run:
     cpu_seconds: float
     gigabytes: float
     surroundings: Surroundings
-    #: Added latency, where frames came out again.
+    #: Added latency of the probes; None where the server sends nothing on.
     p50_ms: float | None = None
     p99_ms: float | None = None
-    #: The same of all receivers, also of those that look only now and then.
+    #: The same for all receivers, including the crowd, which looks at its sockets only now and then.
     p99_all_ms: float | None = None
-    #: Frames that were published, and that should have come out of the server again, live or in a recording.
+    #: Frames that were published, and how many the server should have sent on or recorded.
     sent: int = 0
     frames: int = 0
     lost: int | None = None
@@ -133,7 +132,7 @@ class Run:
     join_p50_ms: float | None = None
     join_p99_ms: float | None = None
     kilobytes_per_player: float | None = None
-    #: What the server had not read at the end.
+    #: Bytes that the server had not read at the end.
     behind_bytes: int = 0
     attempts: int = 1
 

@@ -1,4 +1,4 @@
-"""Many runs: servers take turns, noisy runs are repeated, and medians are what counts."""
+"""Many runs: servers take turns, noisy runs are repeated, and medians count."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
+from rtmprelay.bench.cases import Target, target_of
 from rtmprelay.bench.measurement import measure
 from rtmprelay.bench.processes import sample
 from rtmprelay.bench.results import MOST_OTHER_CORES, Case, Run
 from rtmprelay.bench.servers import NGINX, Contestant
-from rtmprelay.bench.targets import Target, target_of
 from rtmprelay.bench.workers import BenchError
 
 Measure = Callable[[Contestant, Case], Run]
@@ -24,7 +24,6 @@ _WAIT_FOR_QUIET = 10.0
 
 
 def progress(text: str) -> None:
-    """Tell whoever waits."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
 
@@ -49,7 +48,7 @@ class Row:
         return sum(values) if values else None
 
     def ratio_to(self, other: Row | None, figure: Callable[[Run], float | None]) -> float | None:
-        """The median of the ratios within each round: what disturbed a round disturbed both."""
+        """The median of the ratios within each round: a disturbance hits both servers of a round."""
         if other is None:
             return None
         ratios = []
@@ -61,7 +60,7 @@ class Row:
         return statistics.median(ratios) if ratios else None
 
     def doubts(self) -> list[str]:
-        """Why this row may be wrong: what was the matter with more than a third of its runs."""
+        """Reasons to distrust this row, if more than a third of its runs were doubtful."""
         doubtful = [doubts for run in self.runs.values() if (doubts := run.surroundings.doubts())]
         if 3 * len(doubtful) <= len(self.runs):
             return []
@@ -70,23 +69,22 @@ class Row:
 
 @attrs.frozen
 class Comparison:
-    """The rows of one case: ours, perhaps several, and nginx-rtmp's, if there is one."""
+    """The rows of one case: one or more of ours, and that of nginx-rtmp if it was measured."""
 
     case: Case
     ours: list[Row]
     nginx: Row | None
 
     def target(self, row: Row) -> Target:
-        """What one of ours is to reach."""
         window = row.contestant.options[-1] if row.contestant.options else None
         return target_of(self.case, window)
 
     def ratio(self, row: Row) -> float | None:
-        """The CPU of one of ours to that of nginx-rtmp."""
+        """The CPU of one of our rows as a multiple of nginx-rtmp's."""
         return row.ratio_to(self.nginx, lambda run: run.cpu_per_gigabyte)
 
     def is_reached(self, row: Row) -> bool | None:
-        """Whether one of ours reached its target; None if nothing was to be reached or that cannot be told."""
+        """Whether one of our rows reached its target; None without a target or without the figures."""
         return self.target(row).is_reached(
             ratio=self.ratio(row),
             p99_ms=row.median(lambda run: run.p99_ms),
@@ -103,21 +101,21 @@ def compare(
     measure_once: Measure = measure,
     wait: Callable[[], None] | None = None,
 ) -> Comparison:
-    """Let servers take turns: A B, B A, A B, so that a machine that gets slower or faster favours none."""
+    """Let servers take turns: A B, B A, A B, so that a machine that slows down favours none."""
     rows = {contestant: Row(case, contestant) for contestant in contestants}
     for number in range(rounds):
         order = list(contestants) if number % 2 == 0 else list(reversed(contestants))
         for contestant in order:
             row = rows[contestant]
-            told = f"{case.title}: {contestant.name}, round {number + 1} of {rounds}"
+            label = f"{case.title}: {contestant.name}, round {number + 1} of {rounds}"
             try:
                 run = _believable(contestant, case, attempts, measure_once, wait or wait_for_quiet)
             except BenchError as error:
                 row.errors.append(str(error))
-                progress(f"{told}: {error}")
+                progress(f"{label}: {error}")
                 continue
             row.runs[number] = run
-            progress(f"{told}: {_short(run)}")
+            progress(f"{label}: {_short(run)}")
     ours = [row for contestant, row in rows.items() if contestant != NGINX]
     return Comparison(case, ours, rows.get(NGINX))
 
@@ -141,7 +139,7 @@ def _short(run: Run) -> str:
 def _believable(
     contestant: Contestant, case: Case, attempts: int, measure_once: Measure, wait: Callable[[], None]
 ) -> Run:
-    """Measure until the machine was quiet, a few times at most; else the quietest of the runs."""
+    """Measure until the machine was quiet, at most `attempts` times; otherwise return the quietest run."""
     best: Run | None = None
     failure: BenchError | None = None
     for attempt in range(1, attempts + 1):
@@ -164,7 +162,7 @@ def _believable(
 
 
 def wait_for_quiet() -> None:
-    """Wait for half a second in which the machine has little to do, but not for ever."""
+    """Wait for half a second in which the machine is idle, up to _WAIT_FOR_QUIET."""
     deadline = time.monotonic() + _WAIT_FOR_QUIET
     before = sample(os.getpid())
     while time.monotonic() < deadline:

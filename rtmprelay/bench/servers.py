@@ -1,4 +1,4 @@
-"""The servers that are compared: started on 127.0.0.1, and ended by their number."""
+"""The servers that are compared. They are started on 127.0.0.1 and ended by process id."""
 
 from __future__ import annotations
 
@@ -31,30 +31,29 @@ def twistd_program() -> list[str]:
 
 
 @attrs.frozen
-class Wishes:
-    """What a server is to do besides serving."""
+class Extras:
+    """What a server does in addition to serving players."""
 
-    #: Where each stream is sent on to.
+    #: URLs that each stream is relayed to.
     destinations: tuple[str, ...] = ()
     record: bool = False
 
 
 @attrs.frozen
 class Contestant:
-    """A server that can be started; ours with further options, or nginx-rtmp."""
+    """A server that takes part: ours, with or without further options, or nginx-rtmp."""
 
     name: str
     options: tuple[str, ...] = ()
     is_nginx: bool = False
 
-    def command(self, folder: Path, port: int, wishes: Wishes) -> list[str]:
-        """How to start it."""
+    def command(self, folder: Path, port: int, extras: Extras) -> list[str]:
         recordings = folder / "recordings"
         recordings.mkdir(exist_ok=True)
         if self.is_nginx:
             configuration = folder / "nginx.conf"
-            configuration.write_text(nginx_configuration(folder, port, wishes))
-            # A worker of nginx may run as somebody else.
+            configuration.write_text(nginx_configuration(folder, port, extras))
+            # nginx's worker may run as another user.
             recordings.chmod(0o777)
             errors = folder / "error.log"
             return [nginx_program(), "-c", str(configuration), "-p", str(folder), "-e", str(errors)]
@@ -67,9 +66,9 @@ class Contestant:
             f"{HOST}:{port}",
             *self.options,
         ]
-        for url in wishes.destinations:
+        for url in extras.destinations:
             command += ["--relay-to", url]
-        if wishes.record:
+        if extras.record:
             command += ["--record-all", "--record-dir", str(recordings)]
         return command
 
@@ -79,12 +78,10 @@ NGINX = Contestant("nginx-rtmp", is_nginx=True)
 
 
 def ours_with_window(window: str) -> Contestant:
-    """rtmprelay with another merge window."""
     return Contestant(f"rtmprelay, window {window}", ("--merge-window", window))
 
 
 def nginx_program() -> str:
-    """Where nginx is, if anywhere."""
     return shutil.which("nginx") or "/usr/sbin/nginx"
 
 
@@ -93,10 +90,10 @@ def nginx_is_there() -> bool:
     return Path(nginx_program()).exists() and NGINX_MODULE.exists()
 
 
-def nginx_configuration(folder: Path, port: int, wishes: Wishes) -> str:
-    """One worker, as ours is one process; no access log; everything else as nginx-rtmp has it by default."""
-    push = "".join(f"push {url}; " for url in wishes.destinations)
-    record = f"record all; record_path {folder / 'recordings'}; " if wishes.record else ""
+def nginx_configuration(folder: Path, port: int, extras: Extras) -> str:
+    """One worker, since ours is one process; no access log; nginx-rtmp's defaults for everything else."""
+    push = "".join(f"push {url}; " for url in extras.destinations)
+    record = f"record all; record_path {folder / 'recordings'}; " if extras.record else ""
     user = "user root; " if os.geteuid() == 0 else ""
     return (
         f"load_module {NGINX_MODULE};\n"
@@ -111,7 +108,6 @@ def nginx_configuration(folder: Path, port: int, wishes: Wishes) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listened on a moment ago."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
@@ -121,26 +117,24 @@ def free_port() -> int:
 class RunningServer:
     """A server for one measurement; a `with` block ends it and removes its files."""
 
-    def __init__(self, contestant: Contestant, wishes: Wishes) -> None:
+    def __init__(self, contestant: Contestant, extras: Extras) -> None:
         self._contestant = contestant
-        self._wishes = wishes
+        self._extras = extras
         self.folder = Path(tempfile.mkdtemp(prefix="rtmprelay-bench-"))
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def pid(self) -> int:
-        """Its number."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def has_ended(self) -> bool:
-        """Whether it ended by itself."""
+        """Whether the process is gone."""
         return self._process is None or self._process.poll() is not None
 
     def recordings(self) -> list[Path]:
-        """The files that it recorded."""
         return sorted((self.folder / "recordings").iterdir())
 
     def __enter__(self) -> RunningServer:
@@ -153,9 +147,9 @@ class RunningServer:
 
     def _start(self) -> None:
         for _ in range(_ATTEMPTS):
-            # Somebody may take the port before the server does; then another one is tried.
+            # Another process may take the port before the server does: then try the next one.
             self.port = free_port()
-            command = self._contestant.command(self.folder, self.port, self._wishes)
+            command = self._contestant.command(self.folder, self.port, self._extras)
             with (self.folder / "output.log").open("wb") as output:
                 self._process = subprocess.Popen(
                     command,
@@ -181,7 +175,7 @@ class RunningServer:
         return False
 
     def stop(self) -> None:
-        """End it: politely, and if that does not help, with what it started."""
+        """End it with SIGTERM; if that does not help, kill its process group."""
         process = self._process
         if process is None:
             return
@@ -190,7 +184,7 @@ class RunningServer:
             try:
                 process.wait(_STOP_WITHIN)
             except subprocess.TimeoutExpired:
-                # Its group is its own: it was started so.
+                # It was started as the leader of a process group.
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait(_STOP_WITHIN)
         self._process = None

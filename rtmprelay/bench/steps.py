@@ -1,7 +1,7 @@
-"""What each step on the way of a frame costs, alone and in a loop: `python -m rtmprelay.bench.steps`.
+"""What each step on the way of a frame costs by itself: `python -m rtmprelay.bench.steps`.
 
-Frames are those of the benchmark: 4.3 kB on average. In a loop everything is in the processor's caches; in a server that
-wakes up 70 times a second the same code takes several times as long, which the last lines show.
+The frames are those of the benchmark, 4.3 kB on average. In a loop all code and data are in the processor's caches. In a
+server that wakes up 70 times a second the same code takes several times as long, which the last lines show.
 """
 
 from __future__ import annotations
@@ -39,15 +39,13 @@ _SEND_SIZE = 13_000
 
 @attrs.frozen
 class Step:
-    """A step, what it is counted for, and its cost in microseconds."""
-
     name: str
     each: str
     microseconds: float
 
 
 def a_second_of_media() -> list[MediaFrame]:
-    """The frames of one second, in the order in which they leave."""
+    """The frames of one second, in the order in which they are sent."""
     due = [(number / stream.FRAME_RATE, number) for number in range(stream.FRAME_RATE)]
     audio = stream.AUDIO_RATE / stream.AUDIO_SAMPLES
     due += [(number / audio, stream.AUDIO_PLACE) for number in range(int(audio))]
@@ -62,7 +60,7 @@ def a_second_of_media() -> list[MediaFrame]:
 
 
 def cost_of(work: Callable[[], object], count: int) -> float:
-    """CPU microseconds for each of so many things that `work` does; the quickest of several tries."""
+    """CPU microseconds for each of the `count` things that `work` does; the best of several tries."""
     best = float("inf")
     for _ in range(_REPEATS):
         began = time.process_time_ns()
@@ -72,7 +70,7 @@ def cost_of(work: Callable[[], object], count: int) -> float:
 
 
 def cost_of_each(work: Callable[[_T], object], things: Sequence[_T]) -> float:
-    """The same for work on one thing after the other."""
+    """The same for work that takes one thing at a time."""
 
     def all_of_it() -> None:
         for thing in things:
@@ -85,7 +83,7 @@ def cost_of_each(work: Callable[[_T], object], things: Sequence[_T]) -> float:
 
 
 def reading_steps(frames: Sequence[MediaFrame]) -> list[Step]:
-    """Chunks into messages, for three sizes of chunks; a read takes eight frames, or one."""
+    """Parse chunks into messages, for three chunk sizes and reads of one or eight frames."""
     steps = []
     for chunk_size, together in ((4096, 1), (4096, 8), (128, 8), (65536, 8)):
         writer, reader = ChunkWriter(), ChunkReader()
@@ -106,7 +104,7 @@ def reading_steps(frames: Sequence[MediaFrame]) -> list[Step]:
 
 
 def stream_steps(frames: Sequence[MediaFrame]) -> list[Step]:
-    """What the stream does once for each frame, whoever watches."""
+    """What the stream does once for each frame, however many watch."""
     live = LiveStream("live/bench")
     encoder = shared_encoder(65536, 1)
     taken = [live_frame(frame) for frame in frames]
@@ -126,20 +124,16 @@ def stream_steps(frames: Sequence[MediaFrame]) -> list[Step]:
 
 @implementer(IFrameSubscriber)
 class Nowhere(Consumer):
-    """A consumer whose writes go nowhere."""
-
     def __init__(self, encoder: FrameEncoder) -> None:
         super().__init__(lambda data: None, encoder)
 
-    def publisher_left(self) -> None:
-        """Never happens here."""
+    def publisher_left(self) -> None: ...
 
-    def publisher_returned(self) -> None:
-        """Never happens here."""
+    def publisher_returned(self) -> None: ...
 
 
 def delivery_steps(frames: Sequence[MediaFrame]) -> list[Step]:
-    """What is done for each receiver and write, without the write itself."""
+    """The work for each receiver and write, without the write itself."""
     watched, unwatched = LiveStream("live/watched"), LiveStream("live/unwatched")
     for _ in range(_RECEIVERS):
         watched.subscribe(Nowhere(shared_encoder(65536, 1)))
@@ -169,7 +163,7 @@ def delivery_steps(frames: Sequence[MediaFrame]) -> list[Step]:
 
 
 def _drain_for_ever(descriptors: Sequence[socket.socket]) -> None:
-    """The other end: asleep until something comes. It ends with whoever started it, since the sockets do."""
+    """The receiving process: it sleeps until data arrives, and ends when the sockets are closed."""
     poll = select.epoll()
     by_number = {sock.fileno(): sock for sock in descriptors}
     for number in by_number:
@@ -182,7 +176,7 @@ def _drain_for_ever(descriptors: Sequence[socket.socket]) -> None:
 
 
 class SleepingReceivers:
-    """Loopback connections whose other ends are read by a process that sleeps in between."""
+    """Loopback connections that are read by another process, which sleeps between reads."""
 
     def __init__(self, count: int) -> None:
         listener = socket.create_server(("127.0.0.1", 0), backlog=count)
@@ -201,13 +195,13 @@ class SleepingReceivers:
             sock.close()
 
     def close(self) -> None:
-        """The end; the child sees it, and ends too."""
+        """Close the sockets, at which the child ends too."""
         for sock in self.sockets:
             sock.close()
         os.waitpid(self._child, 0)
 
     def cost_of_sending(self, size: int, between: Callable[[], object], rounds: int) -> float:
-        """CPU microseconds of one send, with other work before each, the cost of which is taken off."""
+        """CPU microseconds of one send. The cost of the work in between is measured too, and subtracted."""
         data = bytes(size)
         used = 0
         for number in range(2 * rounds):
@@ -223,8 +217,7 @@ class SleepingReceivers:
         return used / rounds / len(self.sockets) / 1000
 
 
-def _nothing() -> None:
-    """No work at all."""
+def _nothing() -> None: ...
 
 
 def _busy(microseconds: float) -> Callable[[], None]:
@@ -237,13 +230,13 @@ def _busy(microseconds: float) -> Callable[[], None]:
 
 
 def kernel_steps() -> list[Step]:
-    """Sending, which is most of what is left."""
+    """Sending, the largest part of the cost of a delivery."""
     steps = []
     for count, rounds in ((10, 120), (_RECEIVERS, 20)):
         receivers = SleepingReceivers(count)
         try:
             for how, between in (
-                ("one directly behind the other", _nothing),
+                ("one right after the other", _nothing),
                 ("with 50 us of other work before each", _busy(50)),
             ):
                 cost = receivers.cost_of_sending(_SEND_SIZE, between, rounds)
@@ -254,7 +247,6 @@ def kernel_steps() -> list[Step]:
 
 
 def cold_steps(frames: Sequence[MediaFrame]) -> list[Step]:
-    """The same code in a process that sleeps before each frame."""
     live = LiveStream("live/bench")
     encoder = shared_encoder(65536, 1)
     writer, reader = ChunkWriter(), ChunkReader()
@@ -286,7 +278,6 @@ def cold_steps(frames: Sequence[MediaFrame]) -> list[Step]:
 
 
 def main() -> int:
-    """Measure everything and print it."""
     frames = a_second_of_media()
     steps = [
         *reading_steps(frames),

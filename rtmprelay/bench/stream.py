@@ -1,7 +1,7 @@
 """The stream that everything is measured with, and the stamps in its frames.
 
-Pictures 30 times a second with a keyframe every two seconds, sound 43 times a second, 2.5 Mbit/s together. Each frame
-says when it was sent and which one it is. The bytes are made up: servers pass them on, nobody decodes them.
+30 pictures a second with a keyframe every two seconds, 43 audio frames a second, 2.5 Mbit/s together. Each frame carries
+its time of sending and its number. The payload is random: servers pass it on and nobody decodes it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ AUDIO_INTERVAL_NS = 10**9 * AUDIO_SAMPLES // AUDIO_RATE
 KEYFRAME_SIZE = 59_000
 AUDIO_SIZE = 372
 
-#: The stamp of a frame stands behind one of these. Only frames of the measured time have the first: whoever receives
-#: them need not know when that time began and ended.
+#: A stamp follows one of these markers. Only frames of the measured time have the first, so that receivers need not
+#: know when that time begins and ends.
 MEASURED = b"rtmprelay bench+"
 UNMEASURED = b"rtmprelay bench-"
 
@@ -36,7 +36,7 @@ _STAMP = struct.Struct(">QIH")
 STAMP_SIZE = _STAMP.size
 MARKED_SIZE = len(MEASURED) + STAMP_SIZE
 
-#: The place of audio in the tables below; pictures have their place in the group.
+#: The index of audio in the tables below; a picture's index is its place in the group.
 AUDIO_PLACE = PICTURES_PER_GROUP
 
 _VIDEO_STREAM, _AUDIO_STREAM = 6, 4
@@ -52,16 +52,15 @@ class Stamp:
 
 
 def read_stamp(data: bytes | bytearray, start: int) -> Stamp:
-    """The stamp that begins there."""
     return Stamp(*_STAMP.unpack_from(data, start))
 
 
 def _sizes() -> list[int]:
-    """The size of each picture of a group, and of a piece of sound."""
+    """The size of each picture of a group, and of an audio frame."""
     audio = AUDIO_SIZE * AUDIO_RATE / AUDIO_SAMPLES
     group = (BITS_PER_SECOND / 8 - audio) * PICTURES_PER_GROUP / FRAME_RATE
     mean = (group - KEYFRAME_SIZE) / (PICTURES_PER_GROUP - 1)
-    # Pictures differ; the mean of this cycle is one.
+    # Pictures differ in size; the mean of this cycle is one.
     cycle = (0.75, 1.2, 0.85, 1.3, 0.95, 0.95)
     pictures = [round(mean * cycle[place % len(cycle)]) for place in range(1, PICTURES_PER_GROUP)]
     return [KEYFRAME_SIZE, *pictures, AUDIO_SIZE]
@@ -71,7 +70,7 @@ SIZES = tuple(_sizes())
 
 
 def _unit(body: bytes) -> bytes:
-    """A NAL unit as FLV has it: behind its length."""
+    """A NAL unit as FLV stores it, after its length."""
     return len(body).to_bytes(4) + body
 
 
@@ -79,7 +78,7 @@ def _payload(place: int) -> bytes:
     """A frame with an empty stamp."""
     size = SIZES[place]
     marked = UNMEASURED + bytes(STAMP_SIZE)
-    # No byte of the filling occurs in a marker, so that a search for one is quick.
+    # Bytes that no marker contains, so that the search for markers is quick.
     noise = random.Random(place)
     filling = bytes(noise.choices(range(0x80, 0x100), k=size))
     if place == AUDIO_PLACE:
@@ -97,7 +96,6 @@ PAYLOADS = tuple(_payload(place) for place in range(len(SIZES)))
 
 
 def marker_start(place: int) -> int:
-    """Where in the payload the marker stands."""
     return PAYLOADS[place].index(UNMEASURED)
 
 
@@ -105,7 +103,7 @@ _MARKER_STARTS = tuple(marker_start(place) for place in range(len(SIZES)))
 
 
 def is_intact(payload: bytes, start: int, stamp: Stamp) -> bool:
-    """Whether a frame whose stamp begins there came through as it was sent."""
+    """Whether a received frame, whose stamp begins at `start`, is what was sent."""
     if stamp.place >= len(PAYLOADS):
         return False
     expected = PAYLOADS[stamp.place]
@@ -119,14 +117,14 @@ def is_intact(payload: bytes, start: int, stamp: Stamp) -> bool:
 
 
 class OutgoingFrame:
-    """One frame of the group, cut into chunks ahead of time; what differs from one sending to the next is filled in."""
+    """One frame of the group, encoded into chunks ahead of time. `fill` writes what differs each time it is sent."""
 
     def __init__(self, place: int, chunk_size: int) -> None:
         payload = PAYLOADS[place]
         video = place != AUDIO_PLACE
         kind = MediaKind.VIDEO if video else MediaKind.AUDIO
         chunk_stream = _VIDEO_STREAM if video else _AUDIO_STREAM
-        # As encoders do it: the header says how much later this is, and leaves the message stream out.
+        # A type 1 header with a timestamp delta, as encoders send it.
         header = bytes([0x40 | chunk_stream]) + bytes(3) + len(payload).to_bytes(3) + bytes([kind])
         pieces = [payload[start : start + chunk_size] for start in range(0, len(payload), chunk_size)]
         self.data = bytearray(header + bytes([0xC0 | chunk_stream]).join(pieces))
@@ -135,7 +133,7 @@ class OutgoingFrame:
         self._stamp = self._marker + len(MEASURED)
 
     def fill(self, later_ms: int, sent_ns: int, number: int, measured: bool) -> bytearray:
-        """The bytes to send, so many milliseconds after the last frame of its kind."""
+        """The bytes to send, `later_ms` after the previous frame of this kind."""
         data = self.data
         data[1:4] = later_ms.to_bytes(3)
         data[self._marker : self._stamp] = MEASURED if measured else UNMEASURED
@@ -144,14 +142,13 @@ class OutgoingFrame:
 
 
 def outgoing_frames(chunk_size: int) -> list[OutgoingFrame]:
-    """All frames of a group, and last a piece of sound."""
+    """The pictures of a group, and an audio frame at the end."""
     if chunk_size < max(_MARKER_STARTS) + MARKED_SIZE:
         raise ValueError(f"chunks of {chunk_size} bytes would cut the stamps")
     return [OutgoingFrame(place, chunk_size) for place in range(len(PAYLOADS))]
 
 
 def chunk_stream_of(kind: MediaKind) -> int:
-    """The chunk stream for frames of this kind."""
     return _AUDIO_STREAM if kind is MediaKind.AUDIO else _VIDEO_STREAM
 
 

@@ -1,4 +1,4 @@
-"""What the processes of the load generator are told to do, and what they report. All of it travels as JSON."""
+"""The tasks of the load generator's processes, and their reports. All of it travels as JSON."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import TypeAlias
 
 import attrs
 
-#: Latencies are counted in steps of so many nanoseconds.
+#: The width of a histogram's step, in nanoseconds.
 STEP_NS = 10_000
 
-#: How often each latency occurred, by its number of steps.
+#: How often each latency occurred, by its number of STEP_NS.
 Histogram: TypeAlias = dict[int, int]
 
 
 @attrs.frozen
 class PublishTask:
-    """Publish so many streams, called bench0, bench1 and so on."""
+    """Publish streams called bench0, bench1 and so on."""
 
     port: int
     streams: int
@@ -24,28 +24,28 @@ class PublishTask:
 
 @attrs.frozen
 class PlayTask:
-    """Play bench0, as many times as one is told to join."""
+    """Play bench0; each order to join adds players."""
 
     port: int
     #: Whether every byte is compared with what was sent.
     verify: bool
-    #: Seconds to sleep after each look at the sockets. A crowd looks now and then, as many machines together would not
-    #: wake one processor for each frame; whoever measures latency does not sleep.
+    #: Seconds to sleep between two looks at the sockets. A crowd on many machines would not wake one processor for
+    #: each frame, so a crowd sleeps; players that measure latency do not.
     rest: float
 
 
 @attrs.frozen
 class SinkTask:
-    """Be the server of so many destinations."""
+    """Be the server behind a number of destinations."""
 
     destinations: int
-    #: For how many of them every byte is compared.
+    #: How many of them compare every byte.
     verify: int
 
 
 @attrs.frozen
 class JoinTask:
-    """Join bench0 again and again, leave when the first keyframe has come."""
+    """Join bench0 again and again; each player leaves after its first keyframe."""
 
     port: int
     joins: int
@@ -61,23 +61,23 @@ class Sent:
 
     frames: int
     bytes: int
-    #: What the server's kernel had not acknowledged at the end.
+    #: Bytes that the server's kernel had not acknowledged at the end.
     unsent: int
-    #: How much later than planned frames were sent.
+    #: How much later than planned each frame was sent.
     lateness: Histogram
     lost_connections: int
 
 
 @attrs.frozen
 class Received:
-    """What came of the frames of the measured time."""
+    """Which frames of the measured time arrived."""
 
     receivers: int
     frames: int
     bytes: int
-    #: Frames that were not what was sent, among those that were compared.
+    #: Compared frames that differ from what was sent.
     corrupt: int
-    #: Frames that came twice or too late.
+    #: Frames that arrived twice or out of order.
     disordered: int
     lost_connections: int
     latency: Histogram
@@ -92,7 +92,6 @@ class Joined:
 
 
 def add_up(histograms: list[Histogram]) -> Histogram:
-    """One histogram of them all."""
     total: Histogram = {}
     for histogram in histograms:
         for step, count in histogram.items():
@@ -101,7 +100,7 @@ def add_up(histograms: list[Histogram]) -> Histogram:
 
 
 def percentile_ms(histogram: Histogram, share: float) -> float | None:
-    """The latency that this share of all did not exceed; None if there was none."""
+    """The latency that this share of the frames did not exceed; None for an empty histogram."""
     wanted = share * sum(histogram.values())
     seen = 0
     for step in sorted(histogram):

@@ -1,4 +1,4 @@
-"""A process of the load generator. The benchmark starts it; it does one task, which is its first order."""
+"""The main program of a load generator process: its first order is the one task that it does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rtmprelay.bench.publishing import PublishWorker
 from rtmprelay.bench.receive_workers import PlayWorker, SinkWorker
 from rtmprelay.bench.tasks import JoinTask, PlayTask, PublishTask, SinkTask
 
-#: Seconds after which a worker ends whatever happens.
+#: Seconds after which a worker is ended by a signal, whatever happens.
 _LONGEST_LIFE = 300
 
 _ROLES: dict[str, tuple[type[Any], type[Any]]] = {
@@ -28,7 +28,6 @@ _ROLES: dict[str, tuple[type[Any], type[Any]]] = {
 
 
 def main() -> int:
-    """Do the task."""
     signal.alarm(_LONGEST_LIFE)
     control = Control()
     order = control.first()

@@ -1,4 +1,4 @@
-"""The benchmark's end of the load generator: starts its processes, gives orders, waits for answers, ends them."""
+"""Starts the load generator's processes, gives them orders, waits for their answers, and ends them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,9 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Its number."""
         return self._process.pid
 
     def order(self, do: str, **more: object) -> None:
-        """Tell it to do something."""
         self._send({"do": do, **more})
 
     def _send(self, order: dict[str, object]) -> None:
@@ -57,7 +55,7 @@ class Worker:
             raise BenchError(f"the {self.name} of the load generator ended early") from error
 
     def wait_for(self, what: str, within: float) -> Any:
-        """The value of an answer."""
+        """Wait for an answer of this kind, and return its value."""
         deadline = time.monotonic() + within
         while True:
             for index, answer in enumerate(self._answers):
@@ -81,11 +79,11 @@ class Worker:
         self._answers += [json.loads(line) for line in lines]
 
     def result(self, what: str, kind: type[_T], within: float) -> _T:
-        """An answer that is one of our values."""
+        """The same for an answer that is an attrs value."""
         return cattrs.structure(self.wait_for(what, within), kind)
 
     def stop(self) -> None:
-        """End it: first by asking, then by its number."""
+        """Close its orders, at which it ends by itself; kill it if it does not."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with suppress(BrokenPipeError):
@@ -105,7 +103,6 @@ class Workers:
         self.all: list[Worker] = []
 
     def start(self, name: str, task: Task) -> Worker:
-        """One more."""
         worker = Worker(name, task)
         self.all.append(worker)
         return worker

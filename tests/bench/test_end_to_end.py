@@ -34,7 +34,7 @@ def test_every_kind_of_load_at_once() -> None:
     assert run.join_p99_ms is not None
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_measures_every_workload_quickly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It measures, prints a table, and writes what it was asked to."""
     figures, plot = tmp_path / "figures.json", tmp_path / "plot.svg"
     arguments = [

@@ -10,12 +10,12 @@ from typing import Any
 import attrs
 import pytest
 
+from rtmprelay.bench.cases import Target, target_of
 from rtmprelay.bench.measurement import share
 from rtmprelay.bench.processes import Sample, family, read_machine, read_stat, sample, unread_bytes
 from rtmprelay.bench.results import Case, Run, Surroundings, surroundings
 from rtmprelay.bench.rounds import Row, compare
-from rtmprelay.bench.servers import NGINX, OURS, Contestant, Wishes, nginx_configuration, ours_with_window
-from rtmprelay.bench.targets import Target, target_of
+from rtmprelay.bench.servers import NGINX, OURS, Contestant, Extras, nginx_configuration, ours_with_window
 from rtmprelay.bench.workers import BenchError
 from rtmprelay.errors import ConfigError
 
@@ -32,7 +32,7 @@ def run_of(server: Contestant, cpu: float, around: Surroundings = QUIET) -> Run:
 # -- /proc ---------------------------------------------------------------------------------------------------
 
 
-def test_a_process_may_have_any_name() -> None:
+def test_process_stat_is_parsed_whatever_the_name_holds() -> None:
     fields = ["S", "7", *["0"] * 9, "150", "50", *["0"] * 8, "3"]
     stat = read_stat(f"12 (a ) b (c) {' '.join(fields)}")
     assert stat.parent == 7
@@ -40,7 +40,7 @@ def test_a_process_may_have_any_name() -> None:
     assert stat.resident == 3 * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_children_and_their_children_are_family() -> None:
+def test_family_includes_grandchildren() -> None:
     stats = {
         pid: read_stat(f"{pid} (x) S {parent} " + "0 " * 20)
         for pid, parent in {2: 1, 3: 2, 4: 3, 5: 1}.items()
@@ -48,23 +48,25 @@ def test_children_and_their_children_are_family() -> None:
     assert sorted(family(stats, 2)) == [2, 3, 4]
 
 
-def test_the_machine() -> None:
+def test_machine_line_gives_busy_and_stolen_seconds() -> None:
     tick = os.sysconf("SC_CLK_TCK")
     assert read_machine(f"cpu {tick} 0 {tick} 999 999 0 {tick} {2 * tick} 0 0") == (3.0, 2.0)
 
 
-def test_a_look_at_oneself() -> None:
+def test_sample_of_this_process_has_memory_and_cpu() -> None:
     first = sample(os.getpid())
     assert first.resident > 1_000_000
     assert sample(os.getpid()).cpu_since(first) >= 0.0
 
 
 @pytest.mark.parametrize(("exact", "coarse", "expected"), [(1.001, 1.01, 1.001), (0.5, 1.0, 1.0)])
-def test_threads_that_have_ended_are_not_forgotten(exact: float, coarse: float, expected: float) -> None:
+def test_cpu_falls_back_to_ticks_when_threads_have_ended(
+    exact: float, coarse: float, expected: float
+) -> None:
     assert Sample(1, exact, coarse, 0, 0, 0).cpu_since(Sample(0, 0, 0, 0, 0, 0)) == expected
 
 
-def test_bytes_that_nobody_read() -> None:
+def test_unread_bytes_counts_established_connections_of_the_port() -> None:
     table = (
         "  sl  local_address rem_address   st tx_queue rx_queue\n"
         "   0: 0100007F:0BB8 0100007F:1234 01 00000000:00000010 00:00000000\n"
@@ -87,16 +89,16 @@ def test_bytes_that_nobody_read() -> None:
         ({"idle_share": 0.0}, "idle"),
     ],
 )
-def test_doubts(change: dict[str, Any], word: str) -> None:
+def test_disturbed_run_names_what_disturbed_it(change: dict[str, Any], word: str) -> None:
     (doubt,) = attrs.evolve(QUIET, **change).doubts()
     assert word in doubt
 
 
-def test_a_quiet_machine_leaves_no_doubt() -> None:
+def test_quiet_run_has_no_doubts() -> None:
     assert QUIET.doubts() == []
 
 
-def test_what_others_used_is_what_nobody_of_us_used() -> None:
+def test_other_cores_leave_out_server_workers_and_benchmark() -> None:
     around = surroundings(2.0, busy=3.0, stolen=0.2, server=1.0, workers={"a": 0.5, "b": 0.9}, late_ms=1.0)
     assert around.other_cores == pytest.approx(0.3)
     assert around.stolen_cores == pytest.approx(0.1)
@@ -104,8 +106,8 @@ def test_what_others_used_is_what_nobody_of_us_used() -> None:
     assert around.busiest_share == pytest.approx(0.45)
 
 
-def test_an_unknown_workload() -> None:
-    with pytest.raises(ConfigError, match="'dance' is no workload"):
+def test_unknown_workload_is_refused() -> None:
+    with pytest.raises(ConfigError, match="unknown workload 'dance'"):
         Case("dance", 1.0)
 
 
@@ -129,7 +131,7 @@ def test_an_unknown_workload() -> None:
         (Case("recording", 1), None, ""),
     ],
 )
-def test_targets(case: Case, window: str | None, target: str) -> None:
+def test_target_depends_on_case_and_window(case: Case, window: str | None, target: str) -> None:
     assert str(target_of(case, window)) == target
 
 
@@ -143,11 +145,13 @@ def test_targets(case: Case, window: str | None, target: str) -> None:
         (None, 70.0, False),
     ],
 )
-def test_reached_means_all_of_it(ratio: float | None, p99: float, expected: bool | None) -> None:
+def test_target_is_reached_when_all_bounds_are_kept(
+    ratio: float | None, p99: float, expected: bool | None
+) -> None:
     assert Target(ratio=0.6, p99_ms=60.0).is_reached(ratio=ratio, p99_ms=p99) is expected
 
 
-def test_nothing_to_reach() -> None:
+def test_case_without_target_is_neither_reached_nor_missed() -> None:
     assert Target().is_reached() is None
 
 
@@ -230,7 +234,7 @@ def test_a_failure_is_kept_and_the_rest_goes_on() -> None:
     assert comparison.ratio(comparison.ours[0]) is None
 
 
-def test_one_noisy_run_of_three_does_not_spoil_a_median() -> None:
+def test_one_noisy_run_of_three_leaves_the_row_without_doubts() -> None:
     row = Row(CASE, OURS, {number: run_of(OURS, 1.0, NOISY if number == 0 else QUIET) for number in range(3)})
     assert row.doubts() == []
 
@@ -239,24 +243,24 @@ def test_one_noisy_run_of_three_does_not_spoil_a_median() -> None:
 
 
 @pytest.mark.parametrize(("whole", "parts"), [(192, 8), (7, 3), (0, 5), (1, 8)])
-def test_shares_add_up(whole: int, parts: int) -> None:
+def test_shares_add_up_to_the_whole(whole: int, parts: int) -> None:
     shares = [share(whole, number, parts) for number in range(parts)]
     assert sum(shares) == whole
     assert max(shares) - min(shares) <= 1
 
 
-def test_what_our_server_is_told(tmp_path: Path) -> None:
-    command = ours_with_window("0").command(tmp_path, 4000, Wishes(("rtmp://a/live/b",), record=True))
+def test_our_command_has_window_destinations_and_recording(tmp_path: Path) -> None:
+    command = ours_with_window("0").command(tmp_path, 4000, Extras(("rtmp://a/live/b",), record=True))
     assert command[command.index("--listen") + 1] == "127.0.0.1:4000"
     assert command[command.index("--merge-window") + 1] == "0"
     assert command[command.index("--relay-to") + 1] == "rtmp://a/live/b"
     assert "--record-all" in command
 
 
-def test_what_nginx_is_told(tmp_path: Path) -> None:
-    text = nginx_configuration(tmp_path, 4000, Wishes(("rtmp://a/live/b",), record=True))
+def test_nginx_configuration_has_push_and_recording(tmp_path: Path) -> None:
+    text = nginx_configuration(tmp_path, 4000, Extras(("rtmp://a/live/b",), record=True))
     for part in ("listen 127.0.0.1:4000;", "worker_processes 1;", "access_log off;", "push rtmp://a/live/b;"):
         assert part in text
     assert f"record all; record_path {tmp_path}/recordings;" in text
     assert text.count("{") == text.count("}")
-    assert "record" not in nginx_configuration(tmp_path, 4000, Wishes())
+    assert "record" not in nginx_configuration(tmp_path, 4000, Extras())

@@ -14,7 +14,7 @@ main (a.py:1) 2
 """
 
 
-def test_time_belongs_to_the_innermost_line() -> None:
+def test_profile_counts_the_innermost_line() -> None:
     assert profiling.by_place(STACKS) == [
         (0.6, "send (b.py:7)"),
         (0.2, "main (a.py:1)"),
@@ -23,27 +23,27 @@ def test_time_belongs_to_the_innermost_line() -> None:
     ]
 
 
-def test_time_by_file() -> None:
+def test_profile_adds_up_lines_by_file() -> None:
     assert [(round(share, 3), part) for share, part in profiling.by_part(STACKS)] == [
         (0.8, "b.py"),
         (0.2, "a.py"),
     ]
 
 
-def test_the_profile_for_people() -> None:
+def test_profile_as_text_lists_files_and_lines() -> None:
     text = profiling.as_text(STACKS)
     assert text.splitlines()[0] == " 80.0%  b.py"
     assert "nothing" in profiling.as_text("\n")
 
 
-def test_a_second_of_media() -> None:
+def test_second_of_media_has_all_frames_in_order() -> None:
     """As many frames as the stream has, in order."""
     frames = steps.a_second_of_media()
     assert len(frames) == 30 + 43
     assert [frame.timestamp_ms for frame in frames] == sorted(frame.timestamp_ms for frame in frames)
 
 
-def test_steps_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_print_a_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step does its work and takes some time; how much is not for a test to judge."""
     monkeypatch.setattr(steps, "_REPEATS", 1)
     frames = steps.a_second_of_media()
@@ -52,7 +52,7 @@ def test_steps_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(step.microseconds > 0 for step in found)
 
 
-def test_receivers_that_sleep() -> None:
+def test_sleeping_receivers_measure_a_send() -> None:
     """Sending to them works, and they end when they are left."""
     receivers = steps.SleepingReceivers(2)
     try:

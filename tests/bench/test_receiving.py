@@ -58,7 +58,7 @@ def test_any_split_gives_the_same_count(sockets: tuple[socket.socket, socket.soc
         assert account.bytes == 3 * stream.AUDIO_SIZE
 
 
-def test_byte_by_byte(sockets: tuple[socket.socket, socket.socket]) -> None:
+def test_bytes_one_at_a_time_give_the_same_count(sockets: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = sockets
     account = Account({})
     counting = Counting(Connection(ours, Silent()), account)
@@ -68,7 +68,7 @@ def test_byte_by_byte(sockets: tuple[socket.socket, socket.socket]) -> None:
     assert account.frames == 2
 
 
-def test_what_comes_twice_counts_once(sockets: tuple[socket.socket, socket.socket]) -> None:
+def test_repeated_frame_counts_as_disordered(sockets: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = sockets
     account = Account({})
     theirs.sendall(frames([1, 2, 2, 1, 3]))
@@ -76,7 +76,7 @@ def test_what_comes_twice_counts_once(sockets: tuple[socket.socket, socket.socke
     assert (account.frames, account.disordered) == (3, 2)
 
 
-def test_nothing_to_read_is_no_end(sockets: tuple[socket.socket, socket.socket]) -> None:
+def test_read_without_data_keeps_the_connection_open(sockets: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = sockets
     connection = Connection(ours, Silent())
     counting = Counting(connection, Account({}))
@@ -87,7 +87,7 @@ def test_nothing_to_read_is_no_end(sockets: tuple[socket.socket, socket.socket])
     assert not connection.is_open
 
 
-def test_a_changed_byte_is_corruption(sockets: tuple[socket.socket, socket.socket]) -> None:
+def test_changed_byte_counts_as_corrupt(sockets: tuple[socket.socket, socket.socket]) -> None:
     account = Account({})
     comparing = Comparing(Connection(sockets[0], Silent()), account)
     good = bytes(stream.OutgoingFrame(stream.AUDIO_PLACE, 65536).fill(0, 0, 1, measured=True))[8:]
@@ -99,7 +99,7 @@ def test_a_changed_byte_is_corruption(sockets: tuple[socket.socket, socket.socke
     assert percentile_ms(account.latency, 0.5) == pytest.approx(5.0, abs=0.02)
 
 
-def test_whoever_has_gone_is_not_waited_for(sockets: tuple[socket.socket, socket.socket]) -> None:
+def test_closed_receiver_is_not_waited_for(sockets: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = sockets
     receivers = Receivers()
     receiver = receivers.add(ours.fileno(), Connection(ours, Silent()), verify=False)
@@ -119,9 +119,9 @@ def test_whoever_has_gone_is_not_waited_for(sockets: tuple[socket.socket, socket
         ({99: 98, 999: 2}, 0.99, 10.0),
     ],
 )
-def test_percentiles(histogram: Histogram, share: float, expected: float | None) -> None:
+def test_percentile_of_a_histogram(histogram: Histogram, share: float, expected: float | None) -> None:
     assert percentile_ms(histogram, share) == (None if expected is None else pytest.approx(expected))
 
 
-def test_histograms_add_up() -> None:
+def test_histograms_are_added_step_by_step() -> None:
     assert add_up([{1: 2}, {1: 3, 4: 1}]) == {1: 5, 4: 1}

@@ -41,7 +41,7 @@ def comparisons() -> list[Comparison]:
     return [fan_out(200, 1.0), fan_out(20, 0.25), Comparison(case, [joins], None)]
 
 
-def test_the_table_for_a_terminal(comparisons: list[Comparison]) -> None:
+def test_text_table_shows_ratio_and_target(comparisons: list[Comparison]) -> None:
     text = report.as_text(comparisons)
     lines = text.splitlines()
     assert lines[0].split()[:2] == ["load", "rtmprelay"]
@@ -55,7 +55,7 @@ def test_the_table_for_a_terminal(comparisons: list[Comparison]) -> None:
     assert "nginx-rtmp was not measured" in text
 
 
-def test_the_table_for_a_document(comparisons: list[Comparison]) -> None:
+def test_rst_table_has_a_row_for_each_server(comparisons: list[Comparison]) -> None:
     """Each row of a list-table has as many cells as there are headings."""
     lines = report.as_rst(comparisons).splitlines()
     cells = [line for line in lines if line.startswith(("   * -", "     -"))]
@@ -64,7 +64,7 @@ def test_the_table_for_a_document(comparisons: list[Comparison]) -> None:
     assert all(cell.startswith("   * -") for cell in cells[:: len(report.HEADINGS)])
 
 
-def test_doubts_and_failures_are_told(comparisons: list[Comparison]) -> None:
+def test_notes_list_doubts_and_failures(comparisons: list[Comparison]) -> None:
     comparisons[0].ours[0].errors.append("it burnt")
     comparisons[1].ours[0].runs[0] = run_of(OURS, 1.0, NOISY)
     comparisons[1].ours[0].runs[1] = run_of(OURS, 1.0, NOISY)
@@ -73,12 +73,12 @@ def test_doubts_and_failures_are_told(comparisons: list[Comparison]) -> None:
     assert "fan-out, 20 players, rtmprelay: too noisy to tell (2 of 3 runs: other processes" in text
 
 
-def test_json_goes_both_ways(comparisons: list[Comparison]) -> None:
+def test_json_is_read_back_unchanged(comparisons: list[Comparison]) -> None:
     text = report.as_json(comparisons, {"cores": 2})
     assert report.as_text(report.from_json(text)) == report.as_text(comparisons)
 
 
-def test_more_rounds_can_be_added(comparisons: list[Comparison]) -> None:
+def test_merging_adds_rounds_to_a_case(comparisons: list[Comparison]) -> None:
     """A second measurement of a case is further rounds; other cases come behind."""
     again = fan_out(200, 3.0)
     total = report.merged(comparisons[:2], [again, comparisons[2]])
@@ -102,23 +102,23 @@ def test_more_rounds_can_be_added(comparisons: list[Comparison]) -> None:
         (0.03, [0, 0.01, 0.02, 0.03]),
     ],
 )
-def test_ticks(largest: float, expected: list[float]) -> None:
+def test_ticks_are_round_numbers(largest: float, expected: list[float]) -> None:
     assert ticks(largest) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("places", [[10.0, 10.0, 10.0], [100.0, 99.0, 5.0], [50.0]])
-def test_labels_keep_their_distance(places: list[float]) -> None:
+def test_spread_labels_do_not_overlap(places: list[float]) -> None:
     moved = sorted(spread(places, 18.0, 100.0))
     assert all(after - before >= 18.0 for before, after in pairwise(moved))
     assert moved[-1] <= 100.0
 
 
-def test_labels_that_have_room_stay() -> None:
+def test_labels_with_room_are_not_moved() -> None:
     assert spread([10.0, 90.0, 50.0], 18.0, 100.0) == [10.0, 90.0, 50.0]
 
 
 @pytest.mark.parametrize("plot", [cpu_plot, latency_plot])
-def test_a_plot_shows_every_server(
+def test_plot_has_a_line_for_every_server(
     plot: Callable[[Sequence[Comparison]], str], comparisons: list[Comparison]
 ) -> None:
     text = plot(comparisons)
@@ -130,11 +130,11 @@ def test_a_plot_shows_every_server(
     assert "prefers-color-scheme: dark" in text
 
 
-def test_names_cannot_break_a_plot() -> None:
+def test_plot_escapes_names() -> None:
     ElementTree.fromstring(draw("<&>", "]]>", "%", [Line('a<b&"c', ((1, 2.0),))]))
 
 
-def test_nothing_to_draw() -> None:
+def test_plot_without_fan_out_is_refused() -> None:
     with pytest.raises(ValueError, match="nothing to draw"):
         cpu_plot([])
 
@@ -143,7 +143,7 @@ def test_nothing_to_draw() -> None:
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_all_is_every_workload(workload: str) -> None:
+def test_workload_all_includes_each_one(workload: str) -> None:
     everything = cases("all", Plan())
     alone = cases(workload, Plan())
     assert alone
@@ -151,7 +151,7 @@ def test_all_is_every_workload(workload: str) -> None:
     assert {case.workload for case, _ in alone} == {workload}
 
 
-def test_the_wide_window_is_measured_where_it_has_a_target() -> None:
+def test_wide_window_is_measured_from_200_players() -> None:
     by_players = {case.players: contestants for case, contestants in cases("fanout", Plan())}
     assert len(by_players[20]) == 2
     assert len(by_players[200]) == 3
@@ -170,13 +170,15 @@ def test_the_wide_window_is_measured_where_it_has_a_target() -> None:
         (["dance"], "invalid choice"),
     ],
 )
-def test_bad_arguments(arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_argument_is_refused_with_the_reason(
+    arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         main(arguments)
     assert reason in capsys.readouterr().err
 
 
-def test_draw_again(
+def test_draw_makes_plots_from_json(
     tmp_path: Path, comparisons: list[Comparison], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Tables and plots of figures that were measured before."""

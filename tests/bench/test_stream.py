@@ -10,14 +10,14 @@ from rtmprelay.wire.chunk_writer import encode_standalone
 from rtmprelay.wire.chunks import ChunkReader, RawMessage
 
 
-def test_the_bit_rate() -> None:
+def test_stream_has_2500_kilobits_a_second() -> None:
     """Pictures and sound together are what the benchmark says."""
     pictures = sum(stream.SIZES[:-1]) * stream.FRAME_RATE / stream.PICTURES_PER_GROUP
     sound = stream.SIZES[stream.AUDIO_PLACE] * stream.AUDIO_RATE / stream.AUDIO_SAMPLES
     assert (pictures + sound) * 8 == pytest.approx(stream.BITS_PER_SECOND, rel=0.01)
 
 
-def test_each_frame_has_its_size_and_one_marker() -> None:
+def test_frame_has_its_size_and_one_marker() -> None:
     for payload, size in zip(stream.PAYLOADS, stream.SIZES, strict=True):
         assert len(payload) == size
         assert payload.count(stream.UNMEASURED) == 1
@@ -35,7 +35,7 @@ def read_chunks(data: bytes, chunk_size: int) -> list[RawMessage]:
 
 
 @pytest.mark.parametrize("chunk_size", [128, 4096, 65536])
-def test_a_server_reads_what_was_filled_in(chunk_size: int) -> None:
+def test_filled_frame_is_read_back_by_a_session(chunk_size: int) -> None:
     """Each frame, cut into chunks ahead of time, is one message with its stamp."""
     for place, frame in enumerate(stream.outgoing_frames(chunk_size)):
         (message,) = read_chunks(bytes(frame.fill(33, 123_456, 7, measured=True)), chunk_size)
@@ -48,7 +48,7 @@ def test_a_server_reads_what_was_filled_in(chunk_size: int) -> None:
         assert message.type_id == (MediaKind.AUDIO if is_sound else MediaKind.VIDEO)
 
 
-def test_the_marker_says_whether_a_frame_counts() -> None:
+def test_marker_tells_measured_from_unmeasured() -> None:
     frame = stream.OutgoingFrame(0, 4096)
     assert stream.MEASURED in frame.fill(0, 1, 1, measured=True)
     data = frame.fill(0, 2, 2, measured=False)
@@ -57,7 +57,7 @@ def test_the_marker_says_whether_a_frame_counts() -> None:
 
 
 @pytest.mark.parametrize("position", [0, 5, 100, 371])
-def test_a_changed_byte_is_seen(position: int) -> None:
+def test_changed_byte_makes_a_frame_not_intact(position: int) -> None:
     payload = bytearray(stream.PAYLOADS[stream.AUDIO_PLACE])
     start = stream.marker_start(stream.AUDIO_PLACE) + len(stream.MEASURED)
     stamp = stream.Stamp(1, 1, stream.AUDIO_PLACE)
@@ -69,6 +69,6 @@ def test_a_changed_byte_is_seen(position: int) -> None:
     assert not stream.is_intact(bytes(payload), start, stream.Stamp(1, 1, 9999))
 
 
-def test_chunks_that_would_cut_a_stamp_are_refused() -> None:
+def test_chunk_size_that_cuts_a_stamp_is_refused() -> None:
     with pytest.raises(ValueError, match="would cut the stamps"):
         stream.outgoing_frames(32)
