@@ -11,7 +11,7 @@ from typing import Any
 
 import rtmprelay
 
-DASHBOARD = Path(rtmprelay.__file__).parent / "web" / "dashboard"
+DASHBOARD = Path(rtmprelay.__file__).parent / "web" / "page" / "dashboard"
 
 TOKEN = "token-of-the-fake"
 
