@@ -14,12 +14,13 @@ ROOT = Path(__file__).parent.parent
 
 #: Each layer, with the layers it may use besides itself. A layer is a package or a module of `rtmprelay`, or
 #: a package beside it. Only what is written here is allowed, so a new layer needs a line, and so does a new use.
-VALUES = {"errors", "secret", "media"}
+VALUES = {"errors", "secret", "media", "quantities"}
 SANS_IO: dict[str, set[str]] = {
     "": set(),
     "errors": set(),
     "secret": set(),
     "media": set(),
+    "quantities": {"errors"},
     "amf": {"errors"},
     "flv": VALUES | {"amf"},
     "wire": VALUES | {"amf"},
@@ -29,8 +30,11 @@ SANS_IO: dict[str, set[str]] = {
 }
 BELOW_TWISTED = set(SANS_IO)
 EVENTS = {"interfaces", "events", "event_bus"}
+#: What every part of the server may use.
+SHARED = {"clock", "throttle", "files"}
 ON_TWISTED: dict[str, set[str]] = {
     "clock": set(),
+    "throttle": set(),
     "files": {"errors", "secret", "clock"},
     "interfaces": BELOW_TWISTED,
     "events": BELOW_TWISTED,
@@ -39,29 +43,27 @@ ON_TWISTED: dict[str, set[str]] = {
     "plugin_factories": {"errors", "interfaces"},
     "streams": (BELOW_TWISTED - {"session"}) | EVENTS,
     "access": {"errors", "secret"} | EVENTS,
-    "rtmp": BELOW_TWISTED | EVENTS | {"streams", "access"},
+    "rtmp": BELOW_TWISTED | EVENTS | SHARED | {"streams", "access"},
     "client": BELOW_TWISTED | {"rtmp"},
     "testing": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "access"},
-    "http_client": BELOW_TWISTED | {"plugin_factories", "rtmp"},
-    "access.authorizers": BELOW_TWISTED | EVENTS | {"access", "files", "http_client", "plugin_factories"},
-    "web.settings": {"errors", "secret"},
-    "web.server": BELOW_TWISTED | EVENTS | {"rtmp", "web.settings"},
+    "http_client": BELOW_TWISTED | SHARED | {"plugin_factories", "rtmp"},
+    "access.authorizers": BELOW_TWISTED | EVENTS | SHARED | {"access", "http_client", "plugin_factories"},
+    "web.settings": {"errors", "secret", "files"},
+    "web.server": BELOW_TWISTED | EVENTS | SHARED | {"rtmp", "web.settings"},
     "outputs": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "web.server"},
 }
 #: Siblings: each sees what is above, and not the others.
 SIBLINGS = {"destinations", "recording", "web", "event_log", "hooks"}
 ABOVE_SIBLINGS = (
-    BELOW_TWISTED | EVENTS | {"files", "streams", "rtmp", "access", "plugin_factories", "http_client"}
+    BELOW_TWISTED | EVENTS | SHARED | {"streams", "rtmp", "access", "plugin_factories", "http_client"}
 )
 #: Where everything meets.
 JOINING: dict[str, set[str]] = {
     "config": ABOVE_SIBLINGS | SIBLINGS | {"logs", "web.settings"},
     "control": ABOVE_SIBLINGS | SIBLINGS,
-    "service": ABOVE_SIBLINGS | SIBLINGS | {"config", "logs", "clock", "control", "outputs"},
+    "service": ABOVE_SIBLINGS | SIBLINGS | {"config", "logs", "control", "outputs"},
     "tap": {"errors", "interfaces", "destinations", "logs", "config", "service"},
-    "demo": ABOVE_SIBLINGS
-    | SIBLINGS
-    | {"demo.test_card", "client", "config", "service", "clock", "web.settings"},
+    "demo": ABOVE_SIBLINGS | SIBLINGS | {"demo.test_card", "client", "config", "service", "web.settings"},
     # It loads servers from outside, as processes of their own.
     "bench": BELOW_TWISTED | {"interfaces", "streams", "rtmp"},
     "__main__": {"errors", "demo"},

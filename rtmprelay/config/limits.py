@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -10,15 +9,13 @@ import attrs
 
 from rtmprelay.config.relay import RelayConfig
 from rtmprelay.errors import ConfigError
+from rtmprelay.quantities import quoted, read_count, read_seconds
 
 _T = TypeVar("_T")
 
 #: The parts of the configuration that hold limits; beside them stands `max_publisher_kbps`.
 _GROUPS = ("connection_limits", "stream_limits", "queue_limits", "admission_limits")
 _ALONE = "max_publisher_kbps"
-
-_NUMBER = re.compile(r"(?P<number>\d{1,12}(?:\.\d{1,6})?)(?P<unit>[KMG]?)", re.ASCII)
-_UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 
 
 def _places(config: RelayConfig) -> dict[str, tuple[str | None, attrs.Attribute[Any]]]:
@@ -71,17 +68,21 @@ def _changed(holder: _T, name: str, value: object) -> _T:
     return evolve(holder, **{name: value})
 
 
-def _read(name: str, text: str, field: attrs.Attribute[Any]) -> int | float | None:
+def _read(name: str, text: str, field: attrs.Attribute[Any]) -> float | None:
     optional = "None" in str(field.type)
     if text == "none" and optional:
         return None
-    found = _NUMBER.fullmatch(text)
-    fractions = "float" in str(field.type)
-    if found is None or ("." in found["number"] and not fractions):
-        kind = "a number" if fractions else "a whole number, with K, M or G behind it if you like"
-        raise ConfigError(f"{name}: {text[:60]!r} is not {kind}" + (", or none" if optional else ""))
-    value = float(found["number"]) * _UNITS[found["unit"]]
+    # All limits that may be fractions are durations.
+    is_duration = "float" in str(field.type)
+    value = read_seconds(text) if is_duration else read_count(text)
+    if value is None:
+        kind = (
+            "a number of seconds or a duration such as 90s"
+            if is_duration
+            else "a whole number such as 8 or 64M"
+        )
+        raise ConfigError(f"{name}: {quoted(text)} is not {kind}" + (", or none" if optional else ""))
     most = field.metadata.get("most")
     if most is not None and value > most:
         raise ConfigError(f"{name}: {text} is too much; the most that can be had is {most}")
-    return value if fractions else int(value)
+    return value

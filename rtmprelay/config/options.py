@@ -22,24 +22,13 @@ from rtmprelay.destinations.manager import refuse_duplicates
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import SMALLEST_FILE, EventLogSettings
-from rtmprelay.recording.settings import (
-    RecordingSettings,
-    check_folder,
-    read_duration,
-    read_segment_duration,
-    read_segment_size,
-    read_size,
-)
+from rtmprelay.quantities import read_duration, read_size
+from rtmprelay.recording.settings import SHORTEST_SEGMENT, SMALLEST_SEGMENT, RecordingSettings, check_folder
 from rtmprelay.web.settings import HttpSettings, read_origin, read_token, token_from
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
 
-
-def read_event_log_size(text: str) -> int:
-    """The size of event logs from what an operator wrote."""
-    size = read_size(text)
-    if size < SMALLEST_FILE:
-        raise ConfigError(f"{text!r} is too small for an event log: {SMALLEST_FILE // 1024}K is the least")
-    return size
+#: Files are deleted after this many seconds at the earliest: `30ms` is a slip of the pen for `30m`.
+SHORTEST_KEPT = 1.0
 
 
 class Options(UsageOptions):
@@ -240,9 +229,11 @@ class Options(UsageOptions):
             record_all=bool(self["record-all"]),
             match=tuple(self["record"]),
             folder=Path(self["record-dir"]),
-            segment_duration=self._optional("segment-duration", read_segment_duration),
-            segment_size=self._optional("segment-size", read_segment_size),
-            keep=self._optional("keep-recordings", read_duration),
+            segment_duration=self._optional(
+                "segment-duration", lambda text: read_duration(text, SHORTEST_SEGMENT)
+            ),
+            segment_size=self._optional("segment-size", lambda text: read_size(text, SMALLEST_SEGMENT)),
+            keep=self._optional("keep-recordings", lambda text: read_duration(text, SHORTEST_KEPT)),
             max_total_size=self._optional("max-recordings-size", read_size),
         )
         if recording.record_all or recording.match:
@@ -254,9 +245,9 @@ class Options(UsageOptions):
         settings = EventLogSettings(
             folder=self._optional("event-log", check_folder),
             gzip=bool(self["event-log-gzip"]),
-            keep=self._optional("keep-event-log", read_duration),
+            keep=self._optional("keep-event-log", lambda text: read_duration(text, SHORTEST_KEPT)),
         )
-        size = self._optional("event-log-size", read_event_log_size)
+        size = self._optional("event-log-size", lambda text: read_size(text, SMALLEST_FILE))
         for option in ("event-log-gzip", "keep-event-log", "event-log-size"):
             if self[option] and settings.folder is None:
                 raise UsageError(f"--{option}: there is no event log; give --event-log")

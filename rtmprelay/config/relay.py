@@ -10,6 +10,7 @@ from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.interfaces import IEventSink, IStreamAuthorizer
+from rtmprelay.quantities import quoted, read_duration
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.rtmp.admission import AdmissionLimits
 from rtmprelay.streams.limits import QueueLimits, StreamLimits
@@ -32,8 +33,6 @@ _ENDPOINT_TYPES = frozenset({"tcp", "tcp6", "ssl", "unix"})
 
 #: Longer than this a viewer notices, and nothing more is gained.
 LONGEST_MERGE_WINDOW_MS = 1000
-
-_MERGE_WINDOW = re.compile(r"0|(?P<ms>\d{1,4})ms", re.ASCII)
 
 #: The port in an endpoint description, which Twisted does not check before it is opened.
 _DESCRIBED_PORT = re.compile(r"(?:tcp6?|ssl):(?:port=)?(?P<port>-?\d+)(?::|$)")
@@ -118,13 +117,16 @@ def _with_backlog(description: str) -> str:
 
 
 def merge_window(text: str) -> float:
-    """The longest merge window, in seconds, from what an operator wrote: `0`, `40ms`."""
-    written = _MERGE_WINDOW.fullmatch(text)
-    if written is None or int(written["ms"] or 0) > LONGEST_MERGE_WINDOW_MS:
+    """The longest merge window in seconds, from `0` or a duration such as `40ms`."""
+    try:
+        seconds = 0.0 if text == "0" else read_duration(text, least=0)
+    except ConfigError:
+        seconds = -1.0
+    if not 0 <= seconds <= LONGEST_MERGE_WINDOW_MS / 1000:
         raise ConfigError(
-            f"{text!r} is not a time from 0 to {LONGEST_MERGE_WINDOW_MS}ms: write 0, or a number and ms, such as 40ms"
+            f"{quoted(text)} is not a time from 0 to {LONGEST_MERGE_WINDOW_MS}ms: write 0, or a duration such as 40ms"
         )
-    return int(written["ms"] or 0) / 1000
+    return seconds
 
 
 def chunk_size(text: str) -> int:

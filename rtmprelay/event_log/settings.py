@@ -6,7 +6,7 @@ from pathlib import Path
 
 import attrs
 
-MEBIBYTE = 1024 * 1024
+from rtmprelay.quantities import MEBIBYTE
 
 #: A file for every few events would do harm.
 SMALLEST_FILE = 64 * 1024

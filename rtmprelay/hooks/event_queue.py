@@ -9,9 +9,10 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from rtmprelay.events import Event
+from rtmprelay.throttle import Throttle
 
 #: Seconds between two lines about lost events.
-_QUIET = 10.0
+_REPORT_INTERVAL = 10.0
 
 
 @attrs.frozen
@@ -34,12 +35,10 @@ class EventQueue:
 
     def __init__(self, most: int, clock: IReactorTime, what: str) -> None:
         self._most = most
-        self._clock = clock
+        self._throttle = Throttle(clock, _REPORT_INTERVAL)
         self._what = what
         self._waiting: deque[QueuedEvent] = deque()
         self._last_number = 0
-        self._told_at: float | None = None
-        self._untold = 0
         #: All events that were lost so far.
         self.lost = 0
 
@@ -62,22 +61,16 @@ class EventQueue:
         """Give all up that wait."""
         count = len(self._waiting)
         self._waiting.clear()
-        if count:
-            self.dropped(reason, count)
-        self._tell(reason)
+        self.dropped(reason, count)
+        self._report(self._throttle.flush(), reason)
 
     def dropped(self, reason: str, count: int = 1) -> None:
         """Events will not be told; say so, but not for each one anew."""
         self.lost += count
-        self._untold += count
-        now = self._clock.seconds()
-        if self._told_at is None or now - self._told_at >= _QUIET:
-            self._tell(reason)
+        self._report(self._throttle.count(count), reason)
 
-    def _tell(self, reason: str) -> None:
-        if self._untold:
-            self._told_at = self._clock.seconds()
-            count, self._untold = self._untold, 0
+    def _report(self, count: int, reason: str) -> None:
+        if count:
             self._log.warn(
                 "{count} events were not told to {what}: {reason} ({lost} in all)",
                 count=count,

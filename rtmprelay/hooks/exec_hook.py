@@ -25,6 +25,7 @@ from rtmprelay.hooks.event_queue import EventQueue, QueuedEvent
 from rtmprelay.hooks.program import Program
 from rtmprelay.interfaces import IEventSink
 from rtmprelay.plugin_factories import split_options
+from rtmprelay.throttle import Throttle
 
 #: Seconds that a program may take, programs at the same time, and events that wait, unless options say otherwise.
 DEFAULT_TIMEOUT = 30.0
@@ -38,7 +39,7 @@ GRACE = 1.0
 STOP_TIMEOUT = 1.5
 
 #: Seconds between two lines about programs that failed.
-_QUIET = 10.0
+_REPORT_INTERVAL = 10.0
 
 
 class Runnable(Protocol):
@@ -89,8 +90,7 @@ class ExecHook(Service):
         self._queue = EventQueue(settings.queue, clock, settings.program)
         self._programs: set[Runnable] = set()
         self._waiting_for_end: Deferred[None] | None = None
-        self._told_at: float | None = None
-        self._untold = 0
+        self._failures = Throttle(clock, _REPORT_INTERVAL)
 
     def event_happened(self, time: float, event: Event) -> None:
         """Put it in line."""
@@ -135,19 +135,15 @@ class ExecHook(Service):
 
     def _tell(self, event: str, problem: str) -> None:
         """Say that it did not work; not for each event anew."""
-        now = self._clock.seconds()
-        if self._told_at is not None and now - self._told_at < _QUIET:
-            self._untold += 1
-            return
-        self._told_at = now
-        others, self._untold = self._untold, 0
-        self._log.warn(
-            "{program} for {event} failed: {problem} ({others} others before it did, too)",
-            program=self._settings.program,
-            event=event,
-            problem=problem,
-            others=others,
-        )
+        count = self._failures.count()
+        if count:
+            self._log.warn(
+                "{program} for {event} failed: {problem} ({others} others before it did, too)",
+                program=self._settings.program,
+                event=event,
+                problem=problem,
+                others=count - 1,
+            )
 
     # -- the end ---------------------------------------------------------------------------------------------
 

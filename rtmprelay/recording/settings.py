@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import fnmatch
 import os
-import re
 from pathlib import Path
 
 import attrs
 
 from rtmprelay.errors import ConfigError
 from rtmprelay.flv.reserved_metadata import DEFAULT_SPACE
-
-MEBIBYTE = 1024 * 1024
-
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-_BYTES = {"k": 1024, "m": MEBIBYTE, "g": 1024 * MEBIBYTE, "t": MEBIBYTE * MEBIBYTE}
-
-_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw])", re.ASCII | re.IGNORECASE)
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,3})?)([kmgt])(?:i?b)?", re.ASCII | re.IGNORECASE)
+from rtmprelay.quantities import MEBIBYTE
 
 #: A segment shorter than a group of pictures makes no sense, and a file for each frame does harm.
 SHORTEST_SEGMENT = 1.0
@@ -75,43 +67,6 @@ class RecordingSettings:
     def has_retention(self) -> bool:
         """Whether anything is ever deleted."""
         return self.keep is not None or self.max_total_size is not None
-
-
-def read_duration(text: str) -> float:
-    """Seconds from what an operator wrote: `90s`, `30m`, `12h`, `7d`, `2w`.
-
-    The unit is needed: who writes 7 and means days must not lose everything after seven seconds.
-    """
-    match = _DURATION.fullmatch(text.strip())
-    seconds = float(match[1]) * _SECONDS[match[2].lower()] if match else 0.0
-    if seconds <= 0:
-        raise ConfigError(f"{text!r} is not a duration such as 90s, 30m, 12h or 7d")
-    return seconds
-
-
-def read_size(text: str) -> int:
-    """Bytes from what an operator wrote: `500M`, `100G`, `1.5T`, in powers of 1024."""
-    match = _SIZE.fullmatch(text.strip())
-    size = int(float(match[1]) * _BYTES[match[2].lower()]) if match else 0
-    if size <= 0:
-        raise ConfigError(f"{text!r} is not a size such as 500M, 100G or 1.5T")
-    return size
-
-
-def read_segment_duration(text: str) -> float:
-    """The length of segments from what an operator wrote."""
-    seconds = read_duration(text)
-    if seconds < SHORTEST_SEGMENT:
-        raise ConfigError(f"{text!r} is too short for a segment: {SHORTEST_SEGMENT:g} s is the least")
-    return seconds
-
-
-def read_segment_size(text: str) -> int:
-    """The size of segments from what an operator wrote."""
-    size = read_size(text)
-    if size < SMALLEST_SEGMENT:
-        raise ConfigError(f"{text!r} is too small for a segment: {SMALLEST_SEGMENT // 1024}K is the least")
-    return size
 
 
 def check_folder(text: str) -> Path:

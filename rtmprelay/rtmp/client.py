@@ -17,6 +17,7 @@ from zope.interface import implementer
 
 from rtmprelay.errors import DestinationRefusedError, LocalProtocolError
 from rtmprelay.media import MediaFrame
+from rtmprelay.quantities import MEBIBYTE
 from rtmprelay.rtmp.connection import RtmpConnection
 from rtmprelay.rtmp.encoding import shared_encoder
 from rtmprelay.session import reports as told
@@ -24,7 +25,6 @@ from rtmprelay.session.adobe_auth import wants_authentication
 from rtmprelay.session.client import ClientSession
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.frames import FrameBatch, live_frame
-from rtmprelay.streams.limits import MEBIBYTE
 from rtmprelay.wire.limits import ConnectionLimits
 from rtmprelay.wire.url import RtmpUrl
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-MEBIBYTE = 1024 * 1024
+from rtmprelay.quantities import MEBIBYTE
 
 
 @attrs.frozen

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rtmprelay.config.options import Options
-from rtmprelay.event_log.settings import MEBIBYTE
+from rtmprelay.quantities import MEBIBYTE
 from tests.event_log.helpers import parse
 from tests.service.command import BlockingClient, Server, wait_for
 

@@ -16,7 +16,7 @@ from rtmprelay.flv.container import read_tags
 from rtmprelay.flv.script import decode_metadata
 from rtmprelay.flv.tags import describe_video
 from rtmprelay.media import MediaKind
-from rtmprelay.recording.settings import MEBIBYTE
+from rtmprelay.quantities import MEBIBYTE
 from tests.helpers import real_reactor_test
 from tests.recording.conftest import StartRelay
 from tests.service.interop import (

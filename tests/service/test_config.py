@@ -65,7 +65,17 @@ def test_what_is_no_chunk_size_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("written", "seconds"),
-    [("0", 0.0), ("0ms", 0.0), ("1ms", 0.001), ("40ms", 0.04), ("120ms", 0.12), ("1000ms", 1.0)],
+    [
+        ("0", 0.0),
+        ("0ms", 0.0),
+        ("0.5ms", 0.0005),
+        ("1ms", 0.001),
+        ("40ms", 0.04),
+        ("40MS", 0.04),
+        ("120ms", 0.12),
+        ("1000ms", 1.0),
+        ("1s", 1.0),
+    ],
 )
 def test_a_merge_window(written: str, seconds: float) -> None:
     assert config.merge_window(written) == seconds
@@ -77,16 +87,11 @@ def test_a_merge_window(written: str, seconds: float) -> None:
     [
         "",
         "40",
-        "1s",
+        "2s",
         "0.04",
-        "0.5ms",
         "-1ms",
         "40 ms",
-        " 40ms",
-        "40ms\n",
-        "40MS",
         "1001ms",
-        "00040ms",
         "\u0664\u0660ms",
         "on",
         "00",
@@ -94,7 +99,7 @@ def test_a_merge_window(written: str, seconds: float) -> None:
 )
 def test_what_is_no_merge_window_is_refused(written: str) -> None:
     with pytest.raises(
-        ConfigError, match="is not a time from 0 to 1000ms: write 0, or a number and ms, such as 40ms"
+        ConfigError, match="is not a time from 0 to 1000ms: write 0, or a duration such as 40ms"
     ):
         config.merge_window(written)
 

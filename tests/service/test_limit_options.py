@@ -24,6 +24,7 @@ from tests.service.command import BlockingClient, Server, wait_for
     [
         ("idle_timeout=2.5", "connection_limits", 2.5),
         ("idle_timeout=7", "connection_limits", 7.0),
+        ("idle_timeout=5m", "connection_limits", 300.0),
         ("max_bytes=64M", "queue_limits", 64 * 1024 * 1024),
         ("gop_frames=10", "stream_limits", 10),
         ("max_players=3", "stream_limits", 3),
@@ -57,12 +58,12 @@ def test_the_last_one_counts() -> None:
     [
         ("nonsense=1", "there is no limit 'nonsense'; there are: "),
         ("idle_timeout", "idle_timeout needs a value: write idle_timeout=NUMBER"),
-        ("idle_timeout=-1", "idle_timeout: '-1' is not a number"),
-        ("idle_timeout=none", "idle_timeout: 'none' is not a number"),
+        ("idle_timeout=-1", "idle_timeout: '-1' is not a number of seconds or a duration such as 90s"),
+        ("idle_timeout=none", "idle_timeout: 'none' is not a number of seconds"),
         ("max_bytes=1.5", "max_bytes: '1.5' is not a whole number"),
         (
             "max_players=many",
-            "max_players: 'many' is not a whole number, with K, M or G behind it if you like, or none",
+            "max_players: 'many' is not a whole number such as 8 or 64M, or none",
         ),
         ("max_bytes=", "max_bytes: '' is not"),
         ("max_bytes=\u0661", "max_bytes: '\u0661' is not"),

@@ -19,6 +19,7 @@ from rtmprelay.access.gate import ANSWER_TIMEOUT
 from rtmprelay.access.request import ALLOWED, CANNOT_TELL, AccessRequest, Verdict, refused
 from rtmprelay.http_client.poster import HttpPoster, describe_failure, read_address
 from rtmprelay.interfaces import IStreamAuthorizer
+from rtmprelay.throttle import Throttle
 
 #: Seconds for which an answer is waited for, and for which it is remembered, unless options say otherwise.
 DEFAULT_TIMEOUT = 3.0
@@ -37,7 +38,7 @@ _MOST_FOR_HOST = 256
 _MOST_ANSWERS = 10_000
 
 #: Seconds between two lines about a server that does not answer.
-_QUIET = 10.0
+_REPORT_INTERVAL = 10.0
 
 #: Of all 4xx, these two say nothing about who asks.
 _NOT_NOW = (408, 429)
@@ -57,8 +58,7 @@ class HttpAuthorizer(Service):
         self._timeout = timeout
         self._turns = ConcurrencyLimiter(_AT_ONCE, _MOST_WAITING, _MOST_FOR_HOST)
         self._answers: AnswerCache[Verdict] = AnswerCache(_MOST_ANSWERS, cache, clock.seconds)
-        self._told_at: float | None = None
-        self._untold = 0
+        self._throttle = Throttle(clock, _REPORT_INTERVAL)
 
     @override
     def stopService(self) -> Deferred[None]:
@@ -118,18 +118,14 @@ class HttpAuthorizer(Service):
 
     def _tell(self, reason: str) -> None:
         """Say that the server is of no use now; not for each client anew."""
-        now = self._clock.seconds()
-        if self._told_at is not None and now - self._told_at < _QUIET:
-            self._untold += 1
-            return
-        self._told_at = now
-        others, self._untold = self._untold, 0
-        self._log.error(
-            "{url} does not say who may publish and play: {reason} ({others} others were refused before for such reasons)",
-            url=self._poster.shown,
-            reason=reason,
-            others=others,
-        )
+        count = self._throttle.count()
+        if count:
+            self._log.error(
+                "{url} does not say who may publish and play: {reason} ({others} others were refused before for such reasons)",
+                url=self._poster.shown,
+                reason=reason,
+                others=count - 1,
+            )
 
 
 def question(request: AccessRequest) -> bytes:

@@ -7,13 +7,11 @@ from twisted.internet.interfaces import IReactorTime
 from rtmprelay.event_bus import EventBus
 from rtmprelay.events import ControlRefused
 from rtmprelay.secret import Secret
+from rtmprelay.throttle import Throttle
 from rtmprelay.web.server.answers import HttpError
 from rtmprelay.web.server.request import RelayRequest
 
 _CHALLENGE = ((b"WWW-Authenticate", b'Bearer realm="rtmprelay"'),)
-
-#: Seconds between two events about wrong tokens.
-_QUIET = 1.0
 
 
 class Access:
@@ -22,9 +20,7 @@ class Access:
     def __init__(self, token: Secret | None, events: EventBus, clock: IReactorTime) -> None:
         self._token = token
         self._events = events
-        self._clock = clock
-        self._told_at: float | None = None
-        self._untold = 0
+        self._throttle = Throttle(clock)
         #: All refusals so far.
         self.refused = 0
 
@@ -63,10 +59,6 @@ class Access:
 
     def _refuse(self, peer: str) -> None:
         self.refused += 1
-        now = self._clock.seconds()
-        if self._told_at is not None and now - self._told_at < _QUIET:
-            self._untold += 1
-            return
-        self._told_at = now
-        others, self._untold = self._untold, 0
-        self._events.publish(ControlRefused(peer=peer, others=others))
+        count = self._throttle.count()
+        if count:
+            self._events.publish(ControlRefused(peer=peer, others=count - 1))
