@@ -1,4 +1,9 @@
-"""Factories for plugins that are cheap to list, and the arguments of plugins."""
+"""Factories of plugins, and the arguments that plugins take.
+
+The factories are cheap to list: what they make is imported when it is made. A module in `rtmprelay_plugins` that
+imports a library which is not installed cannot be listed at all. A module that contains only these factories can, and
+the error comes when somebody uses the plugin.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +22,13 @@ from rtmprelay.interfaces import IEventSinkFactory, IStreamAuthorizerFactory
 
 @attrs.frozen
 class _LazyFactory:
-    """Has what both kinds of factories have.
+    """What both kinds of factories have in common.
 
     Attributes:
-        name: What the option calls it.
-        help: What it does, in a line.
-        argument_format: What the argument looks like.
-        maker: Where the function is that makes it from the argument and the reactor, as `package.module:function`.
+        name: The plugin's name on the command line.
+        help: One line that says what the plugin does.
+        argument_format: What the argument looks like, such as PATH.
+        maker: The function that makes the plugin from the argument and the reactor, as `package.module:function`.
     """
 
     name: str
@@ -32,7 +37,7 @@ class _LazyFactory:
     maker: str
 
     def make(self, argument: str, reactor: object) -> Any:
-        """Make it."""
+        """Import the function and call it."""
         module, _, function = self.maker.partition(":")
         try:
             make = getattr(importlib.import_module(module), function)
@@ -53,20 +58,20 @@ class EventSinkPlugin(_LazyFactory):
 
 @attrs.frozen
 class PluginOptions:
-    """Options by name, as they were written."""
+    """The options in the argument of a plugin, by name."""
 
     _values: Mapping[str, str]
 
     def text(self, name: str) -> str | None:
-        """An option as it is; None if it was not given."""
+        """An option as it was written; None if it was not given."""
         return self._values.get(name)
 
     def texts(self, name: str) -> list[str]:
-        """The parts of an option that is a list, `a,b,c`."""
+        """The items of an option that is a list, `a,b,c`."""
         return [part for part in self._values.get(name, "").split(",") if part]
 
     def number(self, name: str, default: float, least: float, most: float) -> float:
-        """An option that is a number within bounds."""
+        """An option that is a number from `least` to `most`."""
         text = self._values.get(name)
         if text is None:
             return default
@@ -81,7 +86,7 @@ class PluginOptions:
         return number
 
     def count(self, name: str, default: int, least: int, most: int) -> int:
-        """An option that is a whole number within bounds."""
+        """An option that is a whole number from `least` to `most`."""
         text = self._values.get(name)
         if text is None:
             return default
@@ -93,17 +98,17 @@ class PluginOptions:
 
 
 def split_options(argument: str, known: Collection[str]) -> tuple[str, PluginOptions]:
-    """The argument itself, and the options behind its `#`.
+    """Split `ARGUMENT#name=value&name=value`.
 
     Args:
-        known: The names that there are.
+        known: The names of the options that the plugin has.
     """
     argument, _, written = argument.partition("#")
     values: dict[str, str] = {}
     for part in written.split("&") if written else ():
         name, equals, value = part.partition("=")
         if name not in known:
-            raise ConfigError(f"there is no option {name!r}: {', '.join(sorted(known))} are known")
+            raise ConfigError(f"unknown option {name!r}; known options: {', '.join(sorted(known))}")
         if not equals or not value:
             raise ConfigError(f"the option {name} has no value: {name}=VALUE is expected")
         if name in values:

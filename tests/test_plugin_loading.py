@@ -1,4 +1,4 @@
-"""Plugins are found, cheap to list, and one that is broken takes no other with it."""
+"""Plugins are found and cheap to list, and a broken one does not disable the others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run_python(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_ours_are_found() -> None:
+def test_plugins_of_the_relay_are_found() -> None:
     authorizers, _, hooks = plugins_help().partition("Event sinks, for --hook:\n")
     assert authorizers.startswith("Authorizers, for --auth:\n")
     for name in AUTHORIZERS:
@@ -43,17 +43,17 @@ def test_ours_are_found() -> None:
     assert "cannot be used" not in hooks
 
 
-def test_the_help_fits_a_screen() -> None:
+def test_plugin_help_fits_a_terminal() -> None:
     for line in plugins_help().splitlines():
         assert len(line) <= 125, line
 
 
-def test_making_one() -> None:
+def test_authorizer_is_made_from_its_specification() -> None:
     reactor: Any = Clock()
     assert isinstance(make_authorizer("allow-from:127.0.0.1", reactor), AllowFrom)
 
 
-def test_names_that_nobody_has() -> None:
+def test_unknown_plugin_is_refused_with_the_known_ones() -> None:
     reactor: Any = Clock()
     with pytest.raises(
         ConfigError, match="there is no plugin 'keys'; there are: allow-from, http, jwt, keys-file"
@@ -65,9 +65,9 @@ def test_names_that_nobody_has() -> None:
         make_authorizer("", reactor)
 
 
-def test_an_error_names_the_plugin() -> None:
+def test_error_of_a_plugin_names_the_plugin() -> None:
     reactor: Any = Clock()
-    with pytest.raises(ConfigError, match=r"^allow-from: 'x' is no network"):
+    with pytest.raises(ConfigError, match=r"^allow-from: 'x' is not a network"):
         make_authorizer("allow-from:x", reactor)
 
 
@@ -81,7 +81,7 @@ def test_listing_plugins_imports_none_of_what_they_need() -> None:
     assert done.stdout == "[]\n", done.stderr
 
 
-def test_a_library_that_is_missing_concerns_only_its_plugin() -> None:
+def test_missing_library_disables_only_its_plugin() -> None:
     done = run_python(
         "import sys; sys.modules['jwt'] = None\n"
         "from twisted.internet.task import Clock\n"
@@ -97,7 +97,7 @@ def test_a_library_that_is_missing_concerns_only_its_plugin() -> None:
     assert second.startswith("jwt: it cannot be used, because something is not installed: ")
 
 
-def test_a_broken_module_of_somebody_else_takes_no_other_with_it(tmp_path: Path) -> None:
+def test_broken_plugin_module_does_not_disable_others(tmp_path: Path) -> None:
     plugins = tmp_path / "rtmprelay_plugins"
     plugins.mkdir()
     (plugins / "acme.py").write_text("import no_such_library\n")

@@ -1,10 +1,9 @@
-"""Asks all authorizers; whoever does not answer in time, or fails, has said no."""
+"""The gate asks every authorizer. One that fails or does not answer in time refuses the request."""
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Sequence
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError, maybeDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
@@ -14,12 +13,14 @@ from twisted.python.failure import Failure
 from rtmprelay.access.request import ALLOWED, CANNOT_TELL, AccessRequest, Verdict
 from rtmprelay.interfaces import IStreamAuthorizer, IUserDirectory
 
-#: Seconds for which an answer is waited for: encoders give up after 10 to 30.
+#: Seconds that an authorizer has to answer: encoders give up after 10 to 30.
 ANSWER_TIMEOUT = 8.0
 
 
 class Gate:
-    """What stands between a wish and its fulfilment. All authorizers must allow it; without any, everything is."""
+    """Decides about requests to publish and play: all authorizers must allow a request. Without authorizers everything
+    is allowed.
+    """
 
     _log = Logger()
 
@@ -27,18 +28,18 @@ class Gate:
         self, authorizers: Sequence[IStreamAuthorizer], clock: IReactorTime, timeout: float = ANSWER_TIMEOUT
     ) -> None:
         self._authorizers = tuple(authorizers)
-        #: Those of them that know users and their passwords.
+        #: The authorizers that know users and their passwords.
         self.directories = tuple(one for one in authorizers if IUserDirectory.providedBy(one))
         self._clock = clock
         self._timeout = timeout
 
     @property
     def is_open(self) -> bool:
-        """Whether everybody is let through unasked."""
+        """Whether everything is allowed because there are no authorizers."""
         return not self._authorizers
 
     def ask(self, request: AccessRequest) -> Deferred[Verdict]:
-        """Whether this is allowed. Never fails; cancelling it stops the asking."""
+        """Fires with the verdict and never fails. Cancelling it cancels the authorizer that is being asked."""
         if self.is_open:
             return succeed(ALLOWED)
         return Deferred.fromCoroutine(self._ask_all(request))
@@ -51,37 +52,37 @@ class Gate:
         return ALLOWED
 
     def _ask_one(self, authorizer: IStreamAuthorizer, request: AccessRequest) -> Deferred[Verdict]:
-        # It may answer at once or later; the types of Twisted know only one or the other.
-        authorize = cast(Callable[[AccessRequest], Verdict], authorizer.authorize)
-        answer = maybeDeferred(authorize, request)
+        answer = maybeDeferred(authorizer.authorize, request)
         answer.addTimeout(self._timeout, self._clock)
-        who = type(authorizer).__name__
-        return answer.addCallback(self._checked).addErrback(self._failed, who)
+        return answer.addCallback(_checked).addErrback(self._failed, type(authorizer).__name__)
 
-    @staticmethod
-    def _checked(verdict: Verdict) -> Verdict:
-        if not isinstance(verdict, Verdict):
-            raise TypeError(f"an authorizer answered with {type(verdict).__name__} instead of a Verdict")
-        return verdict
-
-    def _failed(self, failure: Failure, who: str) -> Verdict:
-        """An authorizer that cannot tell lets nobody in."""
+    def _failed(self, failure: Failure, authorizer: str) -> Verdict:
+        """Log why there is no verdict, and refuse."""
         if failure.check(TimeoutError):
             self._log.error(
-                "The authorizer {who} did not answer within {seconds:g} s", who=who, seconds=self._timeout
+                "The authorizer {who} did not answer within {seconds:g} s",
+                who=authorizer,
+                seconds=self._timeout,
             )
         elif not failure.check(CancelledError):
-            # Not the text of the error, nor what else the failure knows: whatever it was given may be in there.
+            # Neither the error's text nor its variables: they may contain the client's credentials.
             self._log.error(
                 "The authorizer {who} failed: {error} in {place}",
-                who=who,
+                who=authorizer,
                 error=failure.type.__name__ if failure.type is not None else "an error",
                 place=_place(failure),
             )
         return CANNOT_TELL
 
 
+def _checked(answer: object) -> Verdict:
+    """Plugins are not type-checked: a truthy answer that is no verdict must not let anybody in."""
+    if not isinstance(answer, Verdict):
+        raise TypeError(f"an authorizer answered with {type(answer).__name__} instead of a Verdict")
+    return answer
+
+
 def _place(failure: Failure) -> str:
-    """Where in the code it happened."""
+    """The file and line that raised the error."""
     frames = traceback.extract_tb(failure.getTracebackObject())
     return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else "an unknown place"

@@ -1,11 +1,14 @@
-"""Posts JSON to one address. Certificates are verified, redirects are not followed, and of the answer only the status counts."""
+"""Posts JSON to one address, for authorizers and hooks.
+
+Certificates are verified and redirects are not followed. Only the status of the answer matters.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import attrs
 from twisted.internet.defer import CancelledError, Deferred, succeed
@@ -31,7 +34,7 @@ from rtmprelay.plugin_factories import PluginOptions, split_options
 from rtmprelay.rtmp.endpoint import read_certificates
 from rtmprelay.secret import Secret
 
-#: Options that every address may have.
+#: Options that may follow any address.
 COMMON_OPTIONS = frozenset({"timeout", "ca-file", "token-file"})
 
 _URL = re.compile(
@@ -43,17 +46,22 @@ _URL = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 
-#: The longest content of a file with a token.
-_LARGEST_TOKEN_FILE = 4096
+_MAX_TOKEN_FILE = 4096
+
+#: Bytes of an answer that are read so that its connection can be used again. After a longer answer it is closed.
+_MAX_ANSWER = 65_536
+
+#: Seconds that an idle connection is kept: most servers close theirs later.
+_KEEP_ALIVE = 4
 
 
 @attrs.frozen
 class HttpAddress:
-    """An address, and what is sent along."""
+    """An address to post to, with its TLS certificates and its token."""
 
-    #: The whole address: its query may hold a secret.
+    #: The whole address. Its query may contain a secret.
     url: Secret
-    #: What can be shown to anyone.
+    #: The address without its query, for the log.
     shown: str
     #: Certificates to trust instead of the system's.
     ca_file: str | None = None
@@ -62,13 +70,13 @@ class HttpAddress:
 
 
 def read_address(argument: str, options: Collection[str] = ()) -> tuple[HttpAddress, PluginOptions]:
-    """The address that an argument means, and its options. No message shows its query.
+    """Parse `URL[#name=value&name=value]`. Error messages do not contain the query.
 
     Args:
-        options: The names of further options.
+        options: The names of options besides the common ones.
     """
     if argument.startswith("//"):
-        # `http://host` was written, and its beginning taken for the name of the plugin.
+        # `--auth http://host` was written, and `http` was taken for the name of the plugin.
         argument = f"http:{argument}"
     text, given = split_options(argument, {*COMMON_OPTIONS, *options})
     if not text:
@@ -76,11 +84,11 @@ def read_address(argument: str, options: Collection[str] = ()) -> tuple[HttpAddr
     if "@" in text.partition("://")[2].partition("/")[0]:
         raise ConfigError(
             "a user or a password in the address would be seen by everybody on this machine:"
-            " put a token in a file, and write #token-file=PATH behind the address"
+            " put a token in a file, and write #token-file=PATH after the address"
         )
     parts = _URL.fullmatch(text)
     if parts is None or not text.isascii() or not text.isprintable() or " " in text:
-        raise ConfigError("this is no address: http://HOST/PATH or https://HOST/PATH is expected")
+        raise ConfigError("this is not an address: http://HOST/PATH or https://HOST/PATH is expected")
     port = parts["port"]
     if port is not None and not 1 <= int(port) <= 65535:
         raise ConfigError(f"the port of the address is {port}: a number from 1 to 65535 is expected")
@@ -98,38 +106,26 @@ def read_address(argument: str, options: Collection[str] = ()) -> tuple[HttpAddr
 def _read_token(path: Path) -> Secret:
     try:
         with path.open(encoding="utf-8") as file:
-            token = file.read(_LARGEST_TOKEN_FILE + 1).strip()
+            token = file.read(_MAX_TOKEN_FILE + 1).strip()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise ConfigError(f"the token file {str(path)!r} cannot be read: {reason}") from None
-    if not token or len(token) > _LARGEST_TOKEN_FILE or not token.isascii() or not token.isprintable():
-        raise ConfigError(f"the token file {str(path)!r} is to hold one line of printable ASCII characters")
+    if not token or len(token) > _MAX_TOKEN_FILE or not token.isascii() or not token.isprintable():
+        raise ConfigError(f"the token file {str(path)!r} must contain one line of printable ASCII characters")
     return Secret(token)
 
 
-#: Bytes of an answer that are read, so that its connection can be used again; for more of them it is closed.
-LARGEST_ANSWER = 65_536
-
-#: Seconds that a connection waits for its next use: less than most servers wait.
-_KEEP_CONNECTION = 4.0
-
-
 class _QuietFactory(_HTTP11ClientFactory):
-    """Does not log each connection."""
-
     noisy = False
 
 
 @implementer(IBodyProducer)
 class _Body:
-    """Some bytes to send."""
-
     def __init__(self, data: bytes) -> None:
         self._data = data
         self.length = len(data)
 
     def startProducing(self, consumer: IConsumer) -> Deferred[None]:
-        """Send all of it."""
         consumer.write(self._data)
         return succeed(None)
 
@@ -143,11 +139,11 @@ class _Body:
         """There is nothing to stop."""
 
 
-class _Discarding(Protocol):
-    """Reads the body of an answer, but not all of a long one. `over` fires at its end, or when it is too long."""
+class _DiscardBody(Protocol):
+    """Reads the body of an answer and throws it away. `finished` fires at its end, or when it is too long."""
 
     def __init__(self) -> None:
-        self.over: Deferred[None] = Deferred(lambda _: self._close())
+        self.finished: Deferred[None] = Deferred(lambda _: self._close())
         self._size = 0
 
     def _close(self) -> None:
@@ -157,23 +153,23 @@ class _Discarding(Protocol):
     @override
     def dataReceived(self, data: bytes) -> None:
         self._size += len(data)
-        if self._size > LARGEST_ANSWER and not self.over.called:
+        if self._size > _MAX_ANSWER and not self.finished.called:
             self._close()
-            self.over.callback(None)
+            self.finished.callback(None)
 
     @override
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        # However it ended: the status is known.
-        if not self.over.called:
-            self.over.callback(None)
+        # Even if the body was cut off: only the status matters.
+        if not self.finished.called:
+            self.finished.callback(None)
 
 
 class HttpPoster:
     """Posts to one address.
 
     Args:
-        connections: How many connections are kept for the next time.
-        agent: What speaks HTTP, for tests.
+        connections: How many idle connections are kept.
+        agent: Used instead of a real HTTP client.
     """
 
     def __init__(
@@ -188,11 +184,11 @@ class HttpPoster:
 
     @property
     def shown(self) -> str:
-        """The address as it can be shown to anyone."""
+        """The address without its query, for the log."""
         return self._address.shown
 
     def post(self, body: bytes) -> Deferred[int]:
-        """The status of the answer. Fails if there is none; cancelling closes the connection."""
+        """Fires with the status of the answer, and fails if there is none. Cancelling it closes the connection."""
         return Deferred.fromCoroutine(self._post(body))
 
     async def _post(self, body: bytes) -> int:
@@ -209,16 +205,16 @@ class HttpPoster:
             response: IResponse = await self._agent.request(b"POST", url, headers, _Body(body))
         except ResponseFailed as failed:
             if any(reason.check(CancelledError) for reason in failed.reasons):
-                # It is not the server that failed.
+                # We cancelled it: the server did not fail.
                 raise CancelledError from None
             raise
-        discarding = _Discarding()
-        response.deliverBody(discarding)
-        await discarding.over
+        body_reader = _DiscardBody()
+        response.deliverBody(body_reader)
+        await body_reader.finished
         return int(response.code)
 
     def close(self) -> Deferred[None]:
-        """Close the connections that are kept."""
+        """Close the idle connections."""
         if self._pool is None:
             return succeed(None)
         closed: Deferred[Any] = self._pool.closeCachedConnections()
@@ -228,7 +224,7 @@ class HttpPoster:
 def _pool(reactor: Any, connections: int) -> HTTPConnectionPool:
     pool = HTTPConnectionPool(reactor)
     pool.maxPersistentPerHost = connections
-    pool.cachedConnectionTimeout = cast(Any, _KEEP_CONNECTION)
+    pool.cachedConnectionTimeout = _KEEP_ALIVE
     pool._factory = _QuietFactory
     return pool
 
@@ -241,7 +237,7 @@ def _agent(reactor: Any, address: HttpAddress, pool: HTTPConnectionPool) -> IAge
 
 def describe_failure(failure: Failure) -> str:
     """Why there was no answer, in a few words and without the address."""
-    # Twisted wraps what really happened in lists of reasons.
+    # Twisted wraps the error in lists of reasons.
     reasons = getattr(failure.value, "reasons", None)
     if reasons:
         return describe_failure(reasons[0])

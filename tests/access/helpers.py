@@ -1,4 +1,4 @@
-"""Wishes and authorizers that the tests of access share."""
+"""Access requests and authorizers for tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rtmprelay.interfaces import IStreamAuthorizer, IUserDirectory
 from rtmprelay.secret import Secret
 
 
-def wish(
+def access_request(
     action: Action = Action.PUBLISH,
     stream: str = "live/test",
     query: str = "",
@@ -21,7 +21,7 @@ def wish(
     host: str = "192.0.2.1",
     protocol: str = "rtmp",
 ) -> AccessRequest:
-    """Somebody wants something."""
+    """A request with defaults for what a test does not care about."""
     return AccessRequest(
         action=action,
         stream=stream,
@@ -34,21 +34,20 @@ def wish(
 
 @implementer(IStreamAuthorizer)
 class Answering:
-    """An authorizer that answers with what it was given, at once."""
+    """An authorizer that answers at once, with a verdict or with what a function returns."""
 
     def __init__(self, answer: Any = ALLOWED) -> None:
         self.answer = answer
         self.asked: list[AccessRequest] = []
 
     def authorize(self, request: AccessRequest) -> Any:
-        """Answer."""
         self.asked.append(request)
         return self.answer() if callable(self.answer) else self.answer
 
 
 @implementer(IStreamAuthorizer)
 class Hesitating:
-    """An authorizer that answers when a test says so."""
+    """An authorizer that answers when a test calls `say`."""
 
     def __init__(self) -> None:
         self.asked: list[AccessRequest] = []
@@ -56,7 +55,6 @@ class Hesitating:
         self.cancelled = 0
 
     def authorize(self, request: AccessRequest) -> Deferred[Verdict]:
-        """Wait."""
         self.asked.append(request)
 
         def cancel(_: Deferred[Verdict]) -> None:
@@ -66,13 +64,13 @@ class Hesitating:
         return self.answers[-1]
 
     def say(self, verdict: Verdict) -> None:
-        """Answer the oldest question."""
+        """Answer the oldest request."""
         self.answers.pop(0).callback(verdict)
 
 
 @implementer(IStreamAuthorizer, IUserDirectory)
 class Users:
-    """An authorizer that allows its users everything, in applications where they are asked for."""
+    """An authorizer that allows its users everything. Some applications ask for a login."""
 
     def __init__(self, apps: tuple[str, ...] = ("studio",), **passwords: str) -> None:
         self._apps = apps
@@ -80,28 +78,25 @@ class Users:
         self.asked: list[AccessRequest] = []
 
     def wants_user(self, app: str) -> bool:
-        """Whether it is one of the applications."""
         return app in self._apps
 
     def password_of(self, user: str) -> Secret | None:
-        """A password."""
         return Secret(self._passwords[user]) if user in self._passwords else None
 
     def authorize(self, request: AccessRequest) -> Verdict:
-        """Allow users."""
         self.asked.append(request)
         return Verdict(request.credentials.user is not None, "no user")
 
 
 def fired(deferred: Deferred[Any]) -> list[Any]:
-    """The result of something, if it is there."""
+    """A list that gets the result, at once or later."""
     results: list[Any] = []
     deferred.addCallback(results.append)
     return results
 
 
 def raising(error: Exception) -> Callable[[], Any]:
-    """Something that fails."""
+    """A function that raises an error."""
 
     def fail() -> Any:
         raise error

@@ -1,4 +1,4 @@
-"""Keeping what is logged, for tests that look at it."""
+"""Capture what is logged."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from zope.interface import implementer
 
 @implementer(ILogObserver)
 class KeptLog:
-    """All that was logged since it was made."""
+    """The log events between `start` and `stop`."""
 
     def __init__(self) -> None:
         self.events: list[LogEvent] = []
 
     def __call__(self, event: LogEvent) -> None:
-        """Keep it."""
         self.events.append(event)
 
     def __len__(self) -> int:
@@ -30,26 +29,23 @@ class KeptLog:
         return repr(self.events)
 
     def clear(self) -> None:
-        """Forget it."""
         self.events.clear()
 
     def start(self) -> None:
-        """Keep from now on."""
         globalLogPublisher.addObserver(self)
 
     def stop(self) -> None:
-        """Keep no more."""
         globalLogPublisher.removeObserver(self)
 
     @property
     def lines(self) -> list[str]:
-        """As people read it."""
+        """The formatted messages."""
         return [formatEvent(event) for event in self.events]
 
 
 @contextmanager
 def kept_log() -> Iterator[KeptLog]:
-    """What is logged inside."""
+    """Captures what is logged in the `with` block."""
     log = KeptLog()
     log.start()
     try:

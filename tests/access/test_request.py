@@ -1,4 +1,4 @@
-"""What somebody brings along to be let in."""
+"""The credentials that a client sends in its query string."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rtmprelay.access.request import Credentials
 from rtmprelay.secret import Secret
-from tests.access.helpers import wish
+from tests.access.helpers import access_request
 
 
 def revealed(query: str) -> dict[str, str]:
@@ -24,17 +24,17 @@ def revealed(query: str) -> dict[str, str]:
         ("key=first&key=second", {"key": "first"}),
         ("key=&token=t", {"token": "t"}),
         ("novalue", {}),
-        # Base64 is what keys are made of.
+        # Keys are often base64.
         ("key=a+b/c==", {"key": "a+b/c=="}),
         ("&".join(f"p{number}=1" for number in range(100)), {}),
         ("key=" + "x" * 20_000, {}),
     ],
 )
-def test_parameters(query: str, expected: dict[str, str]) -> None:
+def test_query_parameters_are_parsed(query: str, expected: dict[str, str]) -> None:
     assert revealed(query) == expected
 
 
-def test_the_first_of_several_names_that_is_there() -> None:
+def test_first_parameter_name_that_is_present_counts() -> None:
     credentials = Credentials(Secret("token=t&key=k"))
     found = credentials.parameter("key", "token")
     assert found is not None
@@ -42,17 +42,18 @@ def test_the_first_of_several_names_that_is_there() -> None:
     assert credentials.parameter("jwt") is None
 
 
-def test_nothing_was_brought() -> None:
+def test_credentials_are_missing_without_query_and_user() -> None:
     assert Credentials().are_missing
     assert not Credentials(Secret("key=x")).are_missing
     assert not Credentials(user="anna").are_missing
 
 
 @given(st.text())
-def test_whatever_comes_can_be_looked_at(query: str) -> None:
-    Credentials(Secret(query)).parameters()
+def test_any_query_string_is_parsed_without_an_error(query: str) -> None:
+    parameters = Credentials(Secret(query)).parameters()
+    assert all(value.reveal() for value in parameters.values())
 
 
-def test_no_repr_shows_a_secret() -> None:
-    request = wish(query="key=MARKED")
+def test_repr_of_a_request_shows_no_secret() -> None:
+    request = access_request(query="key=MARKED")
     assert "MARKED" not in repr(request) + str(request) + repr(request.credentials.parameters())

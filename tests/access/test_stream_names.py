@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rtmprelay.access.request import AccessRequest
 from rtmprelay.testing import MemoryServer
-from tests.access.helpers import Answering, wish
+from tests.access.helpers import Answering, access_request
 from tests.web.test_media_gate import GatedWeb
 
 
@@ -24,7 +24,7 @@ from tests.web.test_media_gate import GatedWeb
     ],
 )
 def test_first_slash_of_the_stream_key_ends_the_app(stream: str, app: str, name: str) -> None:
-    request = wish(stream=stream)
+    request = access_request(stream=stream)
     assert (request.stream, request.app, request.name) == (stream, app, name)
 
 

@@ -24,7 +24,7 @@ from rtmprelay.destinations.config_file import parse_relay_config
 from rtmprelay.event_log.lines import COMMON_FIELDS
 from rtmprelay.events import event_types
 from rtmprelay.secret import Secret
-from tests.access.helpers import wish
+from tests.access.helpers import access_request
 from tests.docs import parsers
 from tests.docs.pages import DOCS, ROOT, Block, Command, commands_in, shell_lines
 
@@ -241,7 +241,7 @@ def check_token(claims: dict[str, Any], folder: Path) -> None:
     token = jwt.encode({**claims, "exp": time.time() + 60}, key)
     authorizer = make_jwt_authorizer(str(folder / "token.key"))
     stream = claims["stream"].replace("*", "film")
-    assert authorizer.authorize(wish(stream=stream, query=f"token={token}")).allowed
+    assert authorizer.authorize(access_request(stream=stream, query=f"token={token}")).allowed
 
 
 def check_yaml(block: Block, folder: Path) -> None:

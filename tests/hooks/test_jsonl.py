@@ -214,7 +214,7 @@ class JsonlTests(SynchronousTestCase):
             (str(self.folder), "is a folder: the name of a file is expected"),
             (f"{self.folder}/no/file", "does not exist"),
             (f"{self.path}#events=none", "there is no event 'none'"),
-            (f"{self.path}#timeout=1", "there is no option 'timeout': events are known"),
+            (f"{self.path}#timeout=1", "unknown option 'timeout'; known options: events"),
         ):
             with self.assertRaises(ConfigError) as caught:
                 make_jsonl(argument, reactor)

@@ -257,7 +257,7 @@ class WebhookTests(SynchronousTestCase):
             ("http://h/#events=nothing", "there is no event 'nothing'"),
             ("http://h/#attempts=0", "the option attempts is '0': a whole number from 1 to 100"),
             ("http://h/#queue=1000000", "the option queue is"),
-            ("http://h/#cache=1", "there is no option 'cache'"),
+            ("http://h/#cache=1", "unknown option 'cache'"),
         ):
             with self.assertRaises(ConfigError) as caught:
                 make_webhook(argument, reactor)

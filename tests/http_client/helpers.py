@@ -1,4 +1,4 @@
-"""A server that answers as tests want, in memory and on real sockets."""
+"""HTTP servers that answer as a test says: one in memory, one on a real socket."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.helpers import the_reactor, until
 
 @attrs.define(eq=False)
 class Posted:
-    """One request to an agent in memory."""
+    """One request to the agent in memory."""
 
     method: bytes
     url: str
@@ -31,26 +31,26 @@ class Posted:
 
     @property
     def json(self) -> Any:
-        """What was sent."""
+        """The body of the request."""
         return json.loads(self.body)
 
     def answer(self, status: int) -> None:
-        """Answer with a status, and nothing else."""
+        """Answer with a status and an empty body."""
         self.answered.callback(_Response(status))
 
     def fail(self, error: Exception) -> None:
-        """There is no answer."""
+        """Fail instead of answering."""
         self.answered.errback(Failure(error))
 
 
 class _Response:
-    """As much of an answer as is looked at."""
+    """As much of an `IResponse` as the poster uses."""
 
     def __init__(self, code: int) -> None:
         self.code = code
 
     def deliverBody(self, protocol: Protocol) -> None:  # noqa: N802
-        """There is no body."""
+        """Deliver an empty body."""
         protocol.connectionLost()
 
 
@@ -64,7 +64,7 @@ class _Sink:
 
 @implementer(IAgent)
 class MemoryAgent:
-    """Keeps requests until tests answer them. Set `status` to have all answered at once."""
+    """Keeps requests until a test answers them. With `status` set, all are answered at once."""
 
     def __init__(self, status: int | None = None) -> None:
         self.status = status
@@ -77,7 +77,6 @@ class MemoryAgent:
         headers: Headers | None = None,
         bodyProducer: IBodyProducer | None = None,  # noqa: N803
     ) -> Deferred[Any]:
-        """Keep it."""
         sink = _Sink()
         assert bodyProducer is not None
         bodyProducer.startProducing(cast(Any, sink))
@@ -94,7 +93,7 @@ class MemoryAgent:
 
 
 class RawHttp(Protocol):
-    """One connection to a server whose answers are given byte by byte."""
+    """One connection to a `RawHttpServer`."""
 
     factory: RawHttpServer
 
@@ -128,13 +127,16 @@ class RawHttp(Protocol):
 
 
 def plain(status: int, body: bytes = b"", *headers: bytes) -> bytes:
-    """An answer of HTTP."""
+    """An HTTP response."""
     lines = [b"HTTP/1.1 %d X" % status, b"Content-Length: %d" % len(body), *headers, b"", body]
     return b"\r\n".join(lines)
 
 
 class RawHttpServer(Factory):
-    """Answers with bytes, the next of `answers` or `otherwise`; None is no answer, `close` cuts the connection."""
+    """Answers each request with the next of `answers`, or with `otherwise`.
+
+    None leaves the request without an answer, and `close` cuts the connection.
+    """
 
     protocol = RawHttp  # type: ignore[assignment]
     noisy = False
@@ -149,7 +151,7 @@ class RawHttpServer(Factory):
         self._scheme = "http"
 
     def listen(self, certificate: tuple[bytes, bytes] | None = None) -> RawHttpServer:
-        """Open a port of its own; with a key and a certificate, for TLS."""
+        """Listen on a free port; with a key and a certificate, for TLS."""
         reactor = the_reactor()
         if certificate is None:
             self._port = reactor.listenTCP(0, self, interface="127.0.0.1")
@@ -163,11 +165,11 @@ class RawHttpServer(Factory):
         return self
 
     def url(self, path: str = "/check") -> str:
-        """Where it listens."""
+        """The URL of a path on this server."""
         return f"{self._scheme}://127.0.0.1:{self._port.getHost().port}{path}"
 
     async def stop(self) -> None:
-        """Close it, with all that is open."""
+        """Close the port and all connections."""
         await self._port.stopListening()
         for connection in list(self.open_connections):
             cast(Any, connection.transport).abortConnection()

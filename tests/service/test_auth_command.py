@@ -31,9 +31,9 @@ BAD_AUTH = {
         "allow-from:10.0.0.1/8",
         "--auth: allow-from: '10.0.0.1/8' is both a host and a network",
     ),
-    "half a rule": ("allow-from:publish=any", "--auth: allow-from: it says nothing about play"),
-    "a bad address": ("http:auth.example", "--auth: http: this is no address"),
-    "a bad option": ("http://auth.example/#cash=1", "--auth: http: there is no option 'cash'"),
+    "half a rule": ("allow-from:publish=any", "--auth: allow-from: nothing is said about play"),
+    "a bad address": ("http:auth.example", "--auth: http: this is not an address"),
+    "a bad option": ("http://auth.example/#cash=1", "--auth: http: unknown option 'cash'"),
     "no key": ("jwt:none.pem", "none.pem' cannot be read: No such file or directory"),
 }
 
@@ -42,7 +42,7 @@ BAD_HOOKS = {
     "no folder": ("jsonl:/nowhere/events", "--hook: jsonl: the folder '/nowhere' does not exist"),
     "no such event": ("exec:published=/bin/true", "--hook: exec: there is no event 'published'"),
     "no such program": ("exec:publish_started=/nowhere/x", "--hook: exec: there is no program '/nowhere/x'"),
-    "a bad address": ("http:ftp://x/", "--hook: http: this is no address"),
+    "a bad address": ("http:ftp://x/", "--hook: http: this is not an address"),
 }
 
 
@@ -72,7 +72,7 @@ def test_a_bad_keys_file_is_told_with_the_place(tmp_path: Path) -> None:
     content["streams"][1]["publish"]["user"] = [MARK]
     write_keys(tmp_path, content)
     line = refused(["--auth", "keys-file:keys.json"], tmp_path)
-    assert "keys.json': streams[1].publish: there is no field 'user': keys, users are known" in line
+    assert "keys.json': streams[1].publish: unknown field 'user'; known fields: keys, users" in line
 
 
 @pytest.mark.parametrize("command", [TWISTD, TWIST], ids=["twistd", "twist"])

@@ -1,7 +1,7 @@
-"""`python -m rtmprelay.access.authorizers.hash_key`: the hash of a key, for a keys file.
+"""Hashes of stream keys: `$scrypt$ln=14,r=8,p=1$SALT$HASH`, as other programs write them.
 
-The key is asked for, or read from standard input: what stands on a command line can be seen by everybody on the
-machine.
+`python -m rtmprelay.access.authorizers.hash_key` prints the hash of a key for a keys file. It asks for the key or reads
+it from standard input, because everybody on the machine can see command lines.
 """
 
 from __future__ import annotations
@@ -22,24 +22,32 @@ from rtmprelay.secret import Secret
 
 PREFIX = "$scrypt$"
 
-_FORM = re.compile(
+_FORMAT = re.compile(
     r"\$scrypt\$ln=(?P<ln>[0-9]{1,2}),r=(?P<r>[0-9]{1,2}),p=(?P<p>[0-9]{1,2})"
     r"\$(?P<salt>[A-Za-z0-9+/]+)\$(?P<hash>[A-Za-z0-9+/]+)"
 )
 
-#: What one check costs: 16 MiB and some 40 ms of a processor.
+#: The cost of a new hash: one check takes 16 MiB and some 40 ms of a processor.
 _LN, _R, _P = 14, 8, 1
 _SALT_SIZE = 16
 _HASH_SIZE = 32
 
-#: What one check may cost. A hash with more is taken for a mistake.
-_MOST_MEMORY = 128 * 1024 * 1024
-_MOST_P = 4
+#: The highest cost that is accepted. A hash that costs more is taken for a mistake.
+_MAX_MEMORY = 128 * 1024 * 1024
+_MAX_P = 4
+
+_USAGE = (
+    "usage: python -m rtmprelay.access.authorizers.hash_key"
+    "   (it asks for the key, or reads it from standard input)\n"
+)
+
+#: Longer input is probably the wrong file.
+_MAX_KEY = 4096
 
 
 @attrs.frozen
 class ScryptHash:
-    """The hash of a key."""
+    """The scrypt hash of a key, with its cost parameters and its salt."""
 
     ln: int
     r: int
@@ -51,30 +59,29 @@ class ScryptHash:
     def of(cls, key: Secret) -> ScryptHash:
         """The hash of a key, with a new salt."""
         salt = os.urandom(_SALT_SIZE)
-        return cls(_LN, _R, _P, salt, _digest(key, _LN, _R, _P, salt, _HASH_SIZE))
+        return cls(_LN, _R, _P, salt, _scrypt(key, _LN, _R, _P, salt, _HASH_SIZE))
 
     @classmethod
     def parse(cls, text: str) -> ScryptHash:
-        """Read a hash. No message shows it."""
-        parts = _FORM.fullmatch(text)
+        """Parse the text form. Error messages do not contain the hash."""
+        parts = _FORMAT.fullmatch(text)
         if parts is None:
-            raise ConfigError("this is no hash of the form $scrypt$ln=14,r=8,p=1$SALT$HASH")
+            raise ConfigError("this is not a hash of the form $scrypt$ln=14,r=8,p=1$SALT$HASH")
         ln, r, p = int(parts["ln"]), int(parts["r"]), int(parts["p"])
-        if not 1 <= ln <= 20 or not r or not 1 <= p <= _MOST_P or _memory(ln, r) > _MOST_MEMORY:
+        if not 1 <= ln <= 20 or not r or not 1 <= p <= _MAX_P or _memory(ln, r) > _MAX_MEMORY:
             raise ConfigError(f"the hash with ln={ln},r={r},p={p} would take too long, or too much memory")
         salt, digest = _from_base64(parts["salt"]), _from_base64(parts["hash"])
         if len(salt) < 8 or not 16 <= len(digest) <= 64:
-            raise ConfigError("the salt or the hash behind it is too short or too long")
+            raise ConfigError("the salt or the hash after it is too short or too long")
         return cls(ln, r, p, salt, digest)
 
     def __str__(self) -> str:
-        """As it stands in a file."""
         salt, digest = _to_base64(self.salt), _to_base64(self.digest)
         return f"{PREFIX}ln={self.ln},r={self.r},p={self.p}${salt}${digest}"
 
     def matches(self, key: Secret) -> bool:
-        """Whether this is the key. Takes its time."""
-        found = _digest(key, self.ln, self.r, self.p, self.salt, len(self.digest))
+        """Whether this is the hash of the key. It takes some 40 ms: call it in a thread."""
+        found = _scrypt(key, self.ln, self.r, self.p, self.salt, len(self.digest))
         return hmac.compare_digest(found, self.digest)
 
 
@@ -82,11 +89,11 @@ def _memory(ln: int, r: int) -> int:
     return int(128 * r * 2**ln)
 
 
-def _digest(key: Secret, ln: int, r: int, p: int, salt: bytes, size: int) -> bytes:
+def _scrypt(key: Secret, ln: int, r: int, p: int, salt: bytes, size: int) -> bytes:
     data = key.reveal().encode("utf-8", "surrogatepass")
-    # What OpenSSL wants beside the large table is little.
-    most = _memory(ln, r) + 2 * 1024 * 1024
-    return hashlib.scrypt(data, salt=salt, n=2**ln, r=r, p=p, maxmem=most, dklen=size)
+    # OpenSSL needs a little more than the large table.
+    max_memory = _memory(ln, r) + 2 * 1024 * 1024
+    return hashlib.scrypt(data, salt=salt, n=2**ln, r=r, p=p, maxmem=max_memory, dklen=size)
 
 
 def _to_base64(data: bytes) -> str:
@@ -100,36 +107,33 @@ def _from_base64(text: str) -> bytes:
         raise ConfigError("the salt or the hash is not base64") from None
 
 
-_USAGE = "usage: python -m rtmprelay.access.authorizers.hash_key   (it asks for the key, or reads it from standard input)\n"
-
-#: Keys of more characters are another file.
-_LONGEST_KEY = 4096
+# -- the command -----------------------------------------------------------------------------------------------
 
 
 def main(arguments: list[str]) -> int:
-    """Print the hash; the exit status."""
+    """Print the hash of a key; returns the exit status."""
     if arguments:
-        # Not even in an error: it may be a key.
+        # The arguments are not repeated, not even in an error: one of them may be a key.
         sys.stderr.write(_USAGE)
         return 0 if arguments in (["-h"], ["--help"]) else 2
     try:
-        key = _asked_key() if sys.stdin.isatty() else sys.stdin.read(_LONGEST_KEY + 2).rstrip("\r\n")
+        key = _typed_key() if sys.stdin.isatty() else sys.stdin.read(_MAX_KEY + 2).rstrip("\r\n")
     except (KeyboardInterrupt, EOFError):
         sys.stderr.write("\n")
         return 1
     except UnicodeDecodeError:
         key = ""
-    if not key or len(key) > _LONGEST_KEY or not key.isprintable():
+    if not key or len(key) > _MAX_KEY or not key.isprintable():
         sys.stderr.write("hash_key: one line of printable text is expected\n")
         return 1
     sys.stdout.write(f"{ScryptHash.of(Secret(key))}\n")
     return 0
 
 
-def _asked_key() -> str:
+def _typed_key() -> str:
     key = getpass.getpass("Key: ")
     if key != getpass.getpass("Again: "):
-        sys.stderr.write("The two are not the same.\n")
+        sys.stderr.write("The two keys are not the same.\n")
         raise EOFError
     return key
 

@@ -1,4 +1,8 @@
-"""`jwt`: whoever brings a signed token may do what it says."""
+"""The `jwt` authorizer: a signed token says what its bearer may do.
+
+The key file decides which key and which algorithm a token must be signed with. The token's own header only helps to
+find the key: a token that could choose its algorithm could choose a weak one.
+"""
 
 from __future__ import annotations
 
@@ -25,29 +29,60 @@ from rtmprelay.files.secret_file import read_text, warn_if_everybody_reads
 from rtmprelay.interfaces import IReloadable, IStreamAuthorizer
 from rtmprelay.plugin_factories import split_options
 
-#: The parameters that a token may come in.
+#: The query parameters that may contain a token.
 TOKEN_NAMES = ("token", "jwt")
 
-#: Seconds by which clocks may differ.
+#: Seconds by which the clocks of the relay and of the token's issuer may differ.
 DEFAULT_LEEWAY = 10.0
 
+#: Shorter secrets can be guessed offline by anybody who has a token.
+SHORTEST_SECRET = 32
+
 #: Real tokens have some hundred characters.
-_LONGEST_TOKEN = 8192
+_MAX_TOKEN = 8192
 #: Patterns or actions in one token.
-_MOST_VALUES = 64
+_MAX_VALUES = 64
 
-_LARGEST_FILE = 65_536
+_MAX_FILE = 65_536
+#: Keys in one file. During a key rotation there are two.
+_MAX_KEYS = 16
+_MIN_RSA_BITS = 2048
 
-_NO_TOKEN = refused("a token is needed: write ?token=... behind the stream's name")
+_CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
+
+#: The algorithms that a JWK may name, by its key type.
+_ALGORITHMS = {
+    "oct": {"HS256", "HS384", "HS512"},
+    "RSA": {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"},
+    "EC": {"ES256", "ES384", "ES512"},
+    "OKP": {"EdDSA"},
+}
+
+_NO_TOKEN = refused("a token is needed: write ?token=... after the stream's name")
 _INVALID = refused("the token is not valid here")
 _EXPIRED = refused("the token has expired")
 _TOO_EARLY = refused("the token is not valid yet")
-_OTHERWISE = refused("the token is not for this")
+_NOT_COVERED = refused("the token does not allow this")
+
+
+@attrs.frozen
+class VerifyingKey:
+    """A key, and the only algorithm that it may be used with."""
+
+    key: Any = attrs.field(repr=False)
+    algorithm: str
+    #: The key ID, if the key has one.
+    kid: str | None = None
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether the key can sign tokens as well as verify them."""
+        return self.algorithm.startswith("HS")
 
 
 @attrs.frozen
 class JwtSettings:
-    """What a token must say beside what it allows."""
+    """What a token must say besides what it allows."""
 
     audience: str | None = None
     issuer: str | None = None
@@ -56,7 +91,7 @@ class JwtSettings:
 
 @implementer(IStreamAuthorizer, IReloadable)
 class JwtAuthorizer:
-    """Allows what tokens say: `action` and `stream`, until `exp`."""
+    """Allows what a token says in `action` and `stream`, until `exp`."""
 
     _log = Logger()
 
@@ -67,7 +102,7 @@ class JwtAuthorizer:
         self._read()
 
     def _read(self) -> None:
-        text = read_text(self._path, _LARGEST_FILE)
+        text = read_text(self._path, _MAX_FILE)
         try:
             self._keys = parse_jwt_keys(text)
         except ConfigError as error:
@@ -76,38 +111,36 @@ class JwtAuthorizer:
             warn_if_everybody_reads(self._path)
 
     def reload(self) -> None:
-        """Read the file again. Whoever is in stays in."""
+        """Read the key file again. Clients that are connected stay connected."""
         self._read()
         self._log.info("{path} was read again: {keys} keys", path=str(self._path), keys=len(self._keys))
 
     def authorize(self, request: AccessRequest) -> Verdict:
-        """Whether the token allows it."""
+        """Whether the client's token allows the request."""
         token = request.credentials.parameter(*TOKEN_NAMES)
         if token is None:
             return _NO_TOKEN
         try:
-            claims = self._claims(token.reveal())
+            claims = self._verified_claims(token.reveal())
         except jwt.ExpiredSignatureError:
             return _EXPIRED
         except jwt.ImmatureSignatureError:
             return _TOO_EARLY
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
             return _INVALID
-        actions, streams = _texts(claims.get("action")), _texts(claims.get("stream"))
-        fits = request.action.value in actions and any(
-            fnmatchcase(request.stream, pattern) for pattern in streams
-        )
-        return ALLOWED if fits else _OTHERWISE
+        if request.action.value not in _texts(claims.get("action")):
+            return _NOT_COVERED
+        patterns = _texts(claims.get("stream"))
+        return ALLOWED if any(fnmatchcase(request.stream, one) for one in patterns) else _NOT_COVERED
 
-    def _claims(self, token: str) -> dict[str, Any]:
-        """What a token says, if it is signed with one of our keys and its time is right."""
-        if len(token) > _LONGEST_TOKEN:
+    def _verified_claims(self, token: str) -> dict[str, Any]:
+        """The claims of a token that is signed with one of our keys and valid now."""
+        if len(token) > _MAX_TOKEN:
             raise jwt.DecodeError
         header = jwt.get_unverified_header(token)
         for key in self._keys:
-            # The header only helps to find the key. What to do with that is the key's business.
-            named_otherwise = key.kid is not None and header.get("kid") not in (None, key.kid)
-            if header.get("alg") != key.algorithm or named_otherwise:
+            other_kid = key.kid is not None and header.get("kid") not in (None, key.kid)
+            if header.get("alg") != key.algorithm or other_kid:
                 continue
             try:
                 return self._decode(token, key)
@@ -134,12 +167,12 @@ class JwtAuthorizer:
         return claims
 
 
-def _texts(value: object) -> Collection[str]:
-    """A claim that is one text, or a list of them; anything else allows nothing."""
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, list) and len(value) <= _MOST_VALUES:
-        return [one for one in value if isinstance(one, str)]
+def _texts(claim: object) -> Collection[str]:
+    """The values of a claim that is one text or a list of them; any other claim has none and so allows nothing."""
+    if isinstance(claim, str):
+        return [claim]
+    if isinstance(claim, list) and len(claim) <= _MAX_VALUES:
+        return [one for one in claim if isinstance(one, str)]
     return []
 
 
@@ -156,42 +189,11 @@ def make_jwt_authorizer(argument: str, reactor: object = None) -> JwtAuthorizer:
     return JwtAuthorizer(Path(path).absolute(), settings)
 
 
-#: Whoever has a token can try to guess a shorter secret, without asking anybody.
-SHORTEST_SECRET = 32
-
-_SMALLEST_RSA = 2048
-
-_CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
-
-#: What a key of JWK may say of itself, by its kind.
-_ALGORITHMS = {
-    "oct": {"HS256", "HS384", "HS512"},
-    "RSA": {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"},
-    "EC": {"ES256", "ES384", "ES512"},
-    "OKP": {"EdDSA"},
-}
-
-#: Keys in one file: more than one are there while one takes the place of another.
-_MOST_KEYS = 16
-
-
-@attrs.frozen
-class VerifyingKey:
-    """A key, and the only algorithm that it is good for."""
-
-    key: Any = attrs.field(repr=False)
-    algorithm: str
-    #: The key's name, if it has one.
-    kid: str | None = None
-
-    @property
-    def is_secret(self) -> bool:
-        """Whether whoever knows the key can make tokens."""
-        return self.algorithm.startswith("HS")
+# -- the key file ------------------------------------------------------------------------------------------------
 
 
 def parse_jwt_keys(text: str) -> list[VerifyingKey]:
-    """The keys of a file: PEM, JWK, a set of JWK, or the secret itself. No message shows anything of it."""
+    """The keys of a file: PEM, a JWK, a set of JWKs, or the secret itself. Error messages contain nothing of it."""
     stripped = text.strip()
     if "-----BEGIN" in stripped:
         return [_from_pem(stripped.encode())]
@@ -208,27 +210,27 @@ def parse_jwt_keys(text: str) -> list[VerifyingKey]:
 
 def _from_pem(data: bytes) -> VerifyingKey:
     if b"PRIVATE KEY" in data:
-        raise ConfigError("it has a private key in it: the relay needs the public one")
+        raise ConfigError("it contains a private key: the relay needs the public one")
     try:
         if b"BEGIN CERTIFICATE" in data:
             key: Any = load_pem_x509_certificate(data).public_key()
         else:
             key = load_pem_public_key(data)
     except (ValueError, UnsupportedAlgorithm):
-        raise ConfigError("the PEM in it cannot be read as a public key or a certificate") from None
+        raise ConfigError("its PEM cannot be read as a public key or a certificate") from None
     return VerifyingKey(key, _algorithm_of(key))
 
 
 def _algorithm_of(key: object) -> str:
     if isinstance(key, RSAPublicKey):
-        if key.key_size < _SMALLEST_RSA:
-            raise ConfigError(f"its RSA key has {key.key_size} bits: {_SMALLEST_RSA} is the least")
+        if key.key_size < _MIN_RSA_BITS:
+            raise ConfigError(f"its RSA key has {key.key_size} bits: at least {_MIN_RSA_BITS} are needed")
         return "RS256"
     if isinstance(key, EllipticCurvePublicKey) and key.curve.name in _CURVES:
         return _CURVES[key.curve.name]
     if isinstance(key, Ed25519PublicKey):
         return "EdDSA"
-    raise ConfigError("its kind of key is not known: RSA, EC (P-256, P-384, P-521) and Ed25519 are")
+    raise ConfigError("this kind of key is not supported: RSA, EC (P-256, P-384, P-521) and Ed25519 are")
 
 
 def _from_json(text: str) -> list[VerifyingKey]:
@@ -237,16 +239,16 @@ def _from_json(text: str) -> list[VerifyingKey]:
     except (ValueError, RecursionError):
         raise ConfigError("it begins like JSON, but is not valid JSON") from None
     entries = document.get("keys", [document])
-    if not isinstance(entries, list) or not 1 <= len(entries) <= _MOST_KEYS:
-        raise ConfigError(f'"keys" is to be a list of 1 to {_MOST_KEYS} keys')
+    if not isinstance(entries, list) or not 1 <= len(entries) <= _MAX_KEYS:
+        raise ConfigError(f'"keys" must be a list of 1 to {_MAX_KEYS} keys')
     keys = [
         _from_jwk(entry, f"key {number}")
         for number, entry in enumerate(entries, 1)
-        # What is for encryption signs nothing.
+        # Keys for encryption do not sign.
         if not (isinstance(entry, dict) and entry.get("use") == "enc")
     ]
     if not keys:
-        raise ConfigError("it has no key that could check a signature")
+        raise ConfigError("none of its keys is for signatures")
     return keys
 
 
@@ -260,20 +262,23 @@ def _from_jwk(entry: object, place: str) -> VerifyingKey:
     if algorithm is not None and algorithm not in _ALGORITHMS[kind]:
         raise ConfigError(f"{place}: its alg does not fit its kty")
     if kid is not None and not isinstance(kid, str):
-        raise ConfigError(f"{place}: its kid is to be text")
+        raise ConfigError(f"{place}: its kid must be text")
     try:
-        # Without an algorithm the library would choose one by kind and curve, as we do below.
+        # Without an algorithm PyJWT would choose one by kind and curve, as we do below.
         key = jwt.PyJWK.from_dict(entry, algorithm).key
     except (jwt.PyJWTError, ValueError, TypeError, KeyError):
         raise ConfigError(f"{place}: it cannot be read") from None
     if kind == "oct":
-        algorithm = algorithm or "HS256"
-        # As many as the digest has.
-        least = int(algorithm[2:]) // 8
-        if len(key) < least:
-            raise ConfigError(f"{place}: a secret for {algorithm} needs at least {least} bytes")
-        return VerifyingKey(key, algorithm, kid)
+        return _shared_secret(key, algorithm or "HS256", kid, place)
     found = _algorithm_of(key)
     if kind == "EC" and algorithm not in (None, found):
         raise ConfigError(f"{place}: its alg does not fit its curve")
     return VerifyingKey(key, algorithm or found, kid)
+
+
+def _shared_secret(key: bytes, algorithm: str, kid: str | None, place: str) -> VerifyingKey:
+    # RFC 7518, 3.2: the secret must be at least as long as the digest.
+    least = int(algorithm.removeprefix("HS")) // 8
+    if len(key) < least:
+        raise ConfigError(f"{place}: a secret for {algorithm} needs at least {least} bytes")
+    return VerifyingKey(key, algorithm, kid)

@@ -1,4 +1,4 @@
-"""The content of a keys file, and what is wrong with it.
+"""Parses a keys file. Errors name the place in the file.
 
     {
       "streams": [
@@ -8,7 +8,7 @@
       "ask_for_user": ["live"]
     }
 
-The first stream whose pattern matches counts. No message shows a key or a password.
+The first stream whose pattern matches counts. Error messages do not contain keys or passwords.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from rtmprelay.session.adobe_login import USER_NAME
 
 _T = TypeVar("_T")
 
-#: Hashed keys for one action on one pattern: each may have to be tried.
-MOST_HASHES = 32
+#: Hashed keys for one action on one pattern: a wrong key is compared with each of them, at some 40 ms.
+MAX_HASHES = 32
 
 ANYONE, NOBODY = "anyone", "nobody"
 
 
 @attrs.frozen
 class Rule:
-    """Who may do one thing."""
+    """Who may publish, or who may play, the streams of one pattern."""
 
     anyone: bool = False
     keys: tuple[Secret, ...] = ()
@@ -46,7 +46,7 @@ class Rule:
 
 @attrs.frozen
 class StreamEntry:
-    """Who may publish and play the streams that a pattern matches."""
+    """A pattern, and the rules for the streams that it matches."""
 
     match: str
     rules: dict[Action, Rule]
@@ -54,52 +54,53 @@ class StreamEntry:
 
 @attrs.frozen
 class KeysRules:
-    """All that a keys file says."""
+    """The content of a keys file."""
 
     streams: tuple[StreamEntry, ...]
     users: dict[str, Secret] = attrs.field(factory=dict)
     ask_for_user: tuple[str, ...] = ()
 
     def rule(self, action: Action, stream: str) -> Rule:
-        """Who may do this; nobody, if no pattern matches."""
+        """The rule for an action on a stream; if no pattern matches, nobody may do it."""
         for entry in self.streams:
             if fnmatchcase(stream, entry.match):
                 return entry.rules[action]
         return Rule()
 
     def wants_user(self, app: str) -> bool:
-        """Whether whoever opens an application is asked who they are."""
+        """Whether clients must log in when they open an application."""
         return any(fnmatchcase(app, pattern) for pattern in self.ask_for_user)
 
 
 def parse_keys(text: str) -> KeysRules:
-    """Read the content of a keys file. An error names the place, and nothing of what is there."""
+    """Parse the text of a keys file."""
     try:
-        document = json.loads(text, object_pairs_hook=_without_repetition)
+        document = json.loads(text, object_pairs_hook=_without_duplicates)
     except RecursionError:
         raise ConfigError("it is nested too deeply") from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise ConfigError(f"it is not valid JSON: {error.msg} at {place}") from None
     except ValueError:
-        raise ConfigError("it is not valid JSON for us") from None
+        # Python refuses to convert integers of more than 4,300 digits.
+        raise ConfigError("it is not valid JSON: one of its numbers is too long") from None
     fields = _fields(document, "", {"streams"}, {"users", "ask_for_user"})
     users = {
         name: _user(name, password, f"users.{name}")
         for name, password in _object(fields.get("users", {}), "users").items()
     }
     streams = _list(fields["streams"], "streams", lambda value, place: _entry(value, place, users))
-    asked = _list(fields.get("ask_for_user", []), "ask_for_user", _pattern)
-    if asked and not users:
-        raise ConfigError("ask_for_user: there are no users that could be asked for")
-    return KeysRules(tuple(streams), users, tuple(asked))
+    ask_for_user = _list(fields.get("ask_for_user", []), "ask_for_user", _pattern)
+    if ask_for_user and not users:
+        raise ConfigError("ask_for_user: there are no users who could log in")
+    return KeysRules(tuple(streams), users, tuple(ask_for_user))
 
 
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name, value in pairs:
         if name in fields:
-            # JSON takes the last one; whoever wrote two meant something else.
+            # Python would silently take the last one.
             raise ConfigError(f"the field {name[:80]!r} is there twice in one object")
         fields[name] = value
     return fields
@@ -125,11 +126,11 @@ def _rule(value: object, place: str, users: Mapping[str, Secret]) -> Rule:
     keys = _list(fields.get("keys", []), f"{place}.keys", _key)
     names = _list(fields.get("users", []), f"{place}.users", lambda name, at: _known_user(name, at, users))
     if not keys and not names:
-        raise ConfigError(f'{place}: there are no keys and no users; write "{NOBODY}" if that is meant')
+        raise ConfigError(f'{place}: there are no keys and no users; if nobody may, write "{NOBODY}"')
     hashes = tuple(key for key in keys if isinstance(key, ScryptHash))
-    if len(hashes) > MOST_HASHES:
+    if len(hashes) > MAX_HASHES:
         raise ConfigError(
-            f"{place}.keys: {len(hashes)} hashed keys would take too long to try: {MOST_HASHES} is the most"
+            f"{place}.keys: {len(hashes)} hashed keys would take too long to check: at most {MAX_HASHES} are allowed"
         )
     plain = tuple(key for key in keys if isinstance(key, Secret))
     return Rule(keys=plain, hashes=hashes, users=frozenset(names))
@@ -144,7 +145,7 @@ def _key(value: object, place: str) -> Secret | ScryptHash:
             raise ConfigError(f"{place}: {error}") from None
     if text.startswith("$"):
         raise ConfigError(
-            f"{place}: a key that begins with $ is taken for a hash, and only $scrypt$ is known"
+            f"{place}: a key that begins with $ is taken for a hash, and $scrypt$ is the only kind supported"
         )
     return Secret(text)
 
@@ -152,11 +153,11 @@ def _key(value: object, place: str) -> Secret | ScryptHash:
 def _user(name: str, password: object, place: str) -> Secret:
     if USER_NAME.fullmatch(name) is None:
         raise ConfigError(
-            f"users: {name[:80]!r} cannot be the name of a user: letters, digits and . _ @ - are fine, 64 of them"
+            f"users: {name[:80]!r} cannot be the name of a user: up to 64 letters, digits and . _ @ - are allowed"
         )
     text = _text(password, place)
     if text.startswith(PREFIX):
-        raise ConfigError(f"{place}: a hash will not do: RTMP's own login needs the password itself")
+        raise ConfigError(f"{place}: RTMP's login needs the password itself, not a hash of it")
     return Secret(text)
 
 
@@ -167,7 +168,7 @@ def _known_user(name: object, place: str, users: Mapping[str, Secret]) -> str:
     return text
 
 
-# -- reading JSON, with the place of what is wrong -----------------------------------------------------------------
+# -- checked values ------------------------------------------------------------------------------------------------
 
 
 def _fields(value: object, place: str, needed: set[str], optional: set[str]) -> dict[str, Any]:
@@ -176,7 +177,7 @@ def _fields(value: object, place: str, needed: set[str], optional: set[str]) -> 
     for name in fields:
         if name not in needed | optional:
             known = ", ".join(sorted(needed | optional))
-            raise ConfigError(f"{prefix}there is no field {name[:80]!r}: {known} are known")
+            raise ConfigError(f"{prefix}unknown field {name[:80]!r}; known fields: {known}")
     for name in sorted(needed):
         if name not in fields:
             raise ConfigError(f"{prefix}the field {name!r} is missing")
@@ -197,7 +198,7 @@ def _list(value: object, place: str, read: Callable[[object, str], _T]) -> list[
 
 def _text(value: object, place: str) -> str:
     if not isinstance(value, str) or not value or not value.isprintable():
-        raise ConfigError(f"{place}: printable text is expected, and not empty")
+        raise ConfigError(f"{place}: printable text of at least one character is expected")
     return value
 
 

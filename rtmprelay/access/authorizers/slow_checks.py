@@ -1,4 +1,4 @@
-"""What checks that take time need: a bounded line to wait in, and a memory for answers."""
+"""For checks that take time: run only a few at once, and remember their answers for a while."""
 
 from __future__ import annotations
 
@@ -14,34 +14,38 @@ _T = TypeVar("_T")
 
 
 class TooBusyError(Exception):
-    """The line is full."""
+    """Too many checks are waiting already."""
 
 
 class ConcurrencyLimiter:
-    """Lets so many work at the same time, and so many wait. One host alone cannot fill the line."""
+    """Runs a few checks at once and lets a bounded number wait. One host alone cannot fill the queue.
 
-    def __init__(self, at_once: int, most_waiting: int, most_for_host: int) -> None:
-        self._semaphore = DeferredSemaphore(at_once)
-        self._at_once = at_once
-        self._most_waiting = most_waiting
-        self._most_for_host = most_for_host
+    Args:
+        max_per_host: How many checks of one host may run or wait.
+    """
+
+    def __init__(self, max_running: int, max_waiting: int, max_per_host: int) -> None:
+        self._semaphore = DeferredSemaphore(max_running)
+        self._max_total = max_running + max_waiting
+        self._max_per_host = max_per_host
         self._by_host: Counter[str] = Counter()
 
     @property
-    def taken(self) -> int:
-        """How many work or wait."""
+    def in_use(self) -> int:
+        """How many checks run or wait."""
         return self._by_host.total()
 
     async def run(self, host: str, work: Callable[[], Deferred[_T]], can_be_stopped: bool = True) -> _T:
-        """Do something when it is its turn. Cancelling stops it, or keeps it from beginning.
+        """Run a check as soon as there is room. Cancelling stops it, or keeps it from starting.
 
         Args:
-            can_be_stopped: False for a thread: then it goes on when it is cancelled, and its turn ends when it does.
+            can_be_stopped: False for work in a thread: when it is cancelled, the thread goes on and keeps its place
+                until it ends.
 
         Raises:
-            TooBusyError: Too much waits already, in all or of this host.
+            TooBusyError: Too many checks are waiting, in all or for this host.
         """
-        if self.taken >= self._at_once + self._most_waiting or self._by_host[host] >= self._most_for_host:
+        if self.in_use >= self._max_total or self._by_host[host] >= self._max_per_host:
             raise TooBusyError
         self._by_host[host] += 1
         try:
@@ -50,14 +54,15 @@ class ConcurrencyLimiter:
             self._leave(host)
             raise
         working = work()
-        working.addBoth(self._worked, host)
+        working.addBoth(self._finished, host)
         if can_be_stopped:
             return await working
+        # Cancelling this second Deferred does not reach the thread.
         result: Deferred[_T] = Deferred()
         working.addCallbacks(result.callback, result.errback)
         return await result
 
-    def _worked(self, result: object, host: str) -> object:
+    def _finished(self, result: object, host: str) -> object:
         self._leave(host)
         self._semaphore.release()
         return result
@@ -68,53 +73,54 @@ class ConcurrencyLimiter:
             del self._by_host[host]
 
 
-_V = TypeVar("_V")
+class AnswerCache(Generic[_T]):
+    """Remembers answers, bounded in number and time: the oldest are dropped first.
 
-
-class AnswerCache(Generic[_V]):
-    """Values by what they belong to, bounded in count and time. The oldest make room.
+    The questions contain keys and tokens, so only their digests are kept.
 
     Args:
-        seconds: The time now.
+        lifetime: Seconds for which an answer is remembered; 0 to remember nothing.
+        seconds: Returns the current time.
     """
 
-    def __init__(self, most: int, lifetime: float, seconds: Callable[[], float]) -> None:
-        self._most = most
+    def __init__(self, max_answers: int, lifetime: float, seconds: Callable[[], float]) -> None:
+        self._max_answers = max_answers
         self._lifetime = lifetime
         self._seconds = seconds
-        # Whoever gets hold of the process's memory cannot try keys out against digests of another one.
+        # A salt per process: a digest found in one memory dump cannot be matched against another one.
         self._salt = os.urandom(16)
-        self._kept: OrderedDict[bytes, tuple[float, _V]] = OrderedDict()
+        self._answers: OrderedDict[bytes, tuple[float, _T]] = OrderedDict()
 
-    def get(self, *subject: str) -> _V | None:
-        """What is remembered for this."""
-        digest = self._digest(subject)
-        found = self._kept.get(digest)
+    def get(self, *question: str) -> _T | None:
+        """The remembered answer to a question, if there is one."""
+        digest = self._digest(question)
+        found = self._answers.get(digest)
         if found is None:
             return None
-        expiry, value = found
+        expiry, answer = found
         if expiry <= self._seconds():
-            del self._kept[digest]
+            del self._answers[digest]
             return None
-        return value
+        return answer
 
-    def put(self, value: _V, *subject: str) -> None:
-        """Remember this."""
+    def put(self, answer: _T, *question: str) -> None:
+        """Remember the answer to a question."""
         if self._lifetime <= 0:
             return
-        digest = self._digest(subject)
-        self._kept.pop(digest, None)
-        self._kept[digest] = (self._seconds() + self._lifetime, value)
-        if len(self._kept) > self._most:
-            self._kept.popitem(last=False)
+        digest = self._digest(question)
+        self._answers.pop(digest, None)
+        self._answers[digest] = (self._seconds() + self._lifetime, answer)
+        if len(self._answers) > self._max_answers:
+            self._answers.popitem(last=False)
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._answers)
 
-    def _digest(self, subject: tuple[str, ...]) -> bytes:
+    def _digest(self, question: tuple[str, ...]) -> bytes:
         digest = hashlib.blake2b(key=self._salt, digest_size=20)
-        for part in subject:
+        for part in question:
             data = part.encode("utf-8", "surrogatepass")
+            # The length first: ("a", "bc") and ("ab", "c") are different questions.
             digest.update(len(data).to_bytes(8))
             digest.update(data)
         return digest.digest()

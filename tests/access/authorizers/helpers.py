@@ -1,4 +1,4 @@
-"""Threads that tests let go on when they want."""
+"""A thread pool whose threads finish when a test says so."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from twisted.python.failure import Failure
 
 @attrs.define(eq=False)
 class Job:
-    """Something that is to be done in a thread."""
+    """A function to run in a thread."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     done: Deferred[Any]
 
     def run(self) -> None:
-        """The thread does its work."""
+        """Let the thread finish."""
         try:
             result = self.function(*self.arguments)
         except Exception:
@@ -29,24 +29,23 @@ class Job:
 
 
 class Threads:
-    """What stands for a pool of threads."""
+    """Stands in for a thread pool."""
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
-        #: How many were ever begun.
+        #: How many functions were started.
         self.begun = 0
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
-        """Begin something."""
         self.begun += 1
         self.jobs.append(Job(function, arguments, Deferred()))
         return self.jobs[-1].done
 
     def run_one(self) -> None:
-        """The oldest ends."""
+        """Let the oldest thread finish."""
         self.jobs.pop(0).run()
 
     def run_all(self) -> None:
-        """All end, and those that begin because of it."""
+        """Let all threads finish, and those that are started because of it."""
         while self.jobs:
             self.run_one()

@@ -1,4 +1,4 @@
-"""Keys as hashes, and the command that makes them."""
+"""Hashes of keys, and the command that prints them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ COMMAND = [sys.executable, "-m", "rtmprelay.access.authorizers.hash_key"]
 SALT = b"saltsalt"
 
 
-def test_a_key_matches_its_hash_and_no_other_does() -> None:
+def test_only_the_right_key_matches_a_hash() -> None:
     hashed = ScryptHash.of(Secret("geheim"))
     assert hashed.matches(Secret("geheim"))
     assert not hashed.matches(Secret("geheim "))
     assert ScryptHash.parse(str(hashed)) == hashed
 
 
-def test_it_is_scrypt_as_others_compute_it() -> None:
+def test_hash_from_another_scrypt_program_is_accepted() -> None:
     digest = hashlib.scrypt(b"geheim", salt=SALT, n=1024, r=8, p=2, dklen=32)
     text = "$scrypt$ln=10,r=8,p=2${}${}".format(
         *(base64.b64encode(part).decode().rstrip("=") for part in (SALT, digest))
@@ -37,11 +37,11 @@ def test_it_is_scrypt_as_others_compute_it() -> None:
     assert not ScryptHash.parse(text).matches(Secret("falsch"))
 
 
-def test_two_hashes_of_a_key_differ() -> None:
+def test_two_hashes_of_one_key_differ() -> None:
     assert str(ScryptHash.of(Secret("geheim"))) != str(ScryptHash.of(Secret("geheim")))
 
 
-def test_no_repr_shows_what_could_be_tried_out() -> None:
+def test_repr_does_not_show_the_digest() -> None:
     hashed = ScryptHash.of(Secret("geheim"))
     assert str(hashed).rpartition("$")[2] not in repr(hashed)
 
@@ -62,7 +62,7 @@ def test_no_repr_shows_what_could_be_tried_out() -> None:
         "$argon2id$v=19$m=65536$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA",
     ],
 )
-def test_what_is_no_hash_or_would_cost_too_much(text: str) -> None:
+def test_malformed_or_too_expensive_hash_is_refused(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         ScryptHash.parse(text)
     assert "aGFzaA" not in str(caught.value)
@@ -78,7 +78,7 @@ def hash_key(given: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("given", ["geheim", "geheim\n", "geheim\r\n"])
-def test_the_command_reads_the_key_from_standard_input(given: str) -> None:
+def test_command_reads_the_key_from_standard_input(given: str) -> None:
     done = hash_key(given)
     assert done.returncode == 0
     assert done.stderr == ""
@@ -86,13 +86,13 @@ def test_the_command_reads_the_key_from_standard_input(given: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["", "\n", "two\nlines", "a\tb", "x" * 5000])
-def test_the_command_wants_one_line(given: str) -> None:
+def test_command_refuses_anything_but_one_printable_line(given: str) -> None:
     done = hash_key(given)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "hash_key: one line of printable text is expected\n"
 
 
-def test_the_command_takes_no_key_on_the_command_line() -> None:
+def test_command_refuses_arguments_and_does_not_repeat_them() -> None:
     done = hash_key("", "MARKED")
     assert done.returncode == 2
     assert "usage" in done.stderr
@@ -101,35 +101,35 @@ def test_the_command_takes_no_key_on_the_command_line() -> None:
 
 
 def run_on_terminal(*lines: str) -> str:
-    """What the command says to somebody who types."""
+    """What the command prints on a terminal while these lines are typed."""
     process, terminal = pty.fork()
     if process == 0:
         os.execv(COMMAND[0], COMMAND)
-    said = b""
+    shown = b""
     for line in lines:
-        while not re.search(rb"(Key|Again): $", said):
-            said += os.read(terminal, 1024)
+        while not re.search(rb"(Key|Again): $", shown):
+            shown += os.read(terminal, 1024)
         os.write(terminal, line.encode() + b"\n")
-        said += b"|"
+        shown += b"|"
     try:
         while data := os.read(terminal, 1024):
-            said += data
+            shown += data
     except OSError:
-        # That is how a terminal ends.
+        # Linux reports the end of a terminal as an error.
         pass
     os.close(terminal)
     os.waitpid(process, 0)
-    return said.decode()
+    return shown.decode()
 
 
-def test_the_command_asks_twice_and_shows_nothing() -> None:
-    said = run_on_terminal("geheim", "geheim")
-    assert "geheim" not in said
-    (found,) = re.findall(r"\$scrypt\S+", said)
+def test_command_asks_twice_on_a_terminal_and_echoes_nothing() -> None:
+    shown = run_on_terminal("geheim", "geheim")
+    assert "geheim" not in shown
+    (found,) = re.findall(r"\$scrypt\S+", shown)
     assert ScryptHash.parse(found).matches(Secret("geheim"))
 
 
-def test_two_that_differ() -> None:
-    said = run_on_terminal("geheim", "gehiem")
-    assert "not the same" in said
-    assert "$scrypt" not in said
+def test_command_prints_no_hash_when_the_two_keys_differ() -> None:
+    shown = run_on_terminal("geheim", "gehiem")
+    assert "not the same" in shown
+    assert "$scrypt" not in shown

@@ -1,4 +1,4 @@
-"""Another server says who may publish and play."""
+"""Another server decides who may publish and play."""
 
 # Much of trial has no types yet.
 # mypy: disallow-untyped-calls=False
@@ -19,7 +19,7 @@ from rtmprelay.access.gate import Gate
 from rtmprelay.access.request import CANNOT_TELL, AccessRequest, Action, Verdict
 from rtmprelay.errors import ConfigError
 from rtmprelay.http_client.poster import HttpPoster, read_address
-from tests.access.helpers import wish
+from tests.access.helpers import access_request
 from tests.access.log_keeping import KeptLog
 from tests.http_client.helpers import MemoryAgent
 
@@ -39,7 +39,7 @@ class HttpAuthorizerTests(SynchronousTestCase):
         self.authorizer = HttpAuthorizer(poster, self.clock, timeout, cache)
 
     def ask(self, request: AccessRequest | None = None) -> list[Verdict]:
-        answer = self.authorizer.authorize(request or wish())
+        answer = self.authorizer.authorize(request or access_request())
         if isinstance(answer, Verdict):
             return [answer]
         verdicts: list[Verdict] = []
@@ -49,8 +49,8 @@ class HttpAuthorizerTests(SynchronousTestCase):
     def lines(self) -> list[str]:
         return self.log.lines
 
-    def test_the_question(self) -> None:
-        self.ask(wish(Action.PLAY, "live/a/b", "key=k%20ey&x=ü", user="anna", protocol="http"))
+    def test_server_gets_the_request_as_json(self) -> None:
+        self.ask(access_request(Action.PLAY, "live/a/b", "key=k%20ey&x=ü", user="anna", protocol="http"))
         (posted,) = self.agent.requests
         assert (posted.method, posted.url) == (b"POST", "https://auth.example/check?secret=MARKED")
         assert posted.json == {
@@ -65,7 +65,7 @@ class HttpAuthorizerTests(SynchronousTestCase):
             "parameters": {"key": "k ey", "x": "ü"},
         }
 
-    def test_what_each_status_means(self) -> None:
+    def test_2xx_allows_4xx_refuses_and_other_statuses_are_failures(self) -> None:
         self.make(cache=0)
         for status in (200, 201, 204, 299):
             verdicts = self.ask()
@@ -80,7 +80,7 @@ class HttpAuthorizerTests(SynchronousTestCase):
             self.agent.requests[-1].answer(status)
             assert verdicts == [CANNOT_TELL]
 
-    def test_no_answer_in_time(self) -> None:
+    def test_request_is_refused_and_logged_when_the_server_does_not_answer_in_time(self) -> None:
         verdicts = self.ask()
         self.clock.advance(2.9)
         assert verdicts == []
@@ -94,27 +94,27 @@ class HttpAuthorizerTests(SynchronousTestCase):
             " (0 others were refused before for such reasons)"
         )
 
-    def test_no_connection(self) -> None:
+    def test_request_is_refused_when_the_server_cannot_be_reached(self) -> None:
         verdicts = self.ask()
         self.agent.requests[0].fail(ConnectionRefusedError())
         assert verdicts == [CANNOT_TELL]
         assert len(self.agent.requests) == 1
 
-    def test_a_connection_that_was_closed_while_it_was_kept(self) -> None:
+    def test_request_is_sent_again_when_an_idle_connection_was_closed(self) -> None:
         verdicts = self.ask()
         self.agent.requests[0].fail(ResponseNeverReceived([Failure(ConnectionResetError())]))
         assert verdicts == []
         self.agent.requests[1].answer(204)
         assert [verdict.allowed for verdict in verdicts] == [True]
 
-    def test_it_is_not_tried_for_ever(self) -> None:
+    def test_request_is_sent_at_most_twice(self) -> None:
         verdicts = self.ask()
         for request in range(2):
             self.agent.requests[request].fail(ResponseNeverReceived([Failure(ConnectionResetError())]))
         assert verdicts == [CANNOT_TELL]
         assert len(self.agent.requests) == 2
 
-    def test_a_server_that_is_down_does_not_fill_the_log(self) -> None:
+    def test_server_that_is_down_is_logged_once_per_interval(self) -> None:
         for _ in range(50):
             self.ask()
             self.agent.requests[-1].fail(ConnectionRefusedError())
@@ -125,11 +125,11 @@ class HttpAuthorizerTests(SynchronousTestCase):
         self.agent.requests[-1].fail(ConnectionRefusedError())
         assert "(49 others were refused before" in self.lines()[1]
 
-    # -- remembering -----------------------------------------------------------------------------------------
+    # -- remembered answers -----------------------------------------------------------------------------------------
 
-    def test_an_answer_is_remembered(self) -> None:
+    def test_answer_is_remembered_for_ten_seconds(self) -> None:
         for status, allowed in ((204, True), (403, False)):
-            request = wish(query=f"key={status}")
+            request = access_request(query=f"key={status}")
             self.ask(request)
             self.agent.requests[-1].answer(status)
             asked = len(self.agent.requests)
@@ -141,38 +141,40 @@ class HttpAuthorizerTests(SynchronousTestCase):
             assert self.ask(request) == []
             assert len(self.agent.requests) == asked + 1
 
-    def test_only_for_the_very_same_question(self) -> None:
-        self.ask(wish(query="key=k"))
+    def test_answer_is_remembered_only_for_the_same_request(self) -> None:
+        self.ask(access_request(query="key=k"))
         self.agent.requests[0].answer(204)
         others = [
-            wish(query="key=l"),
-            wish(query="key=k", host="192.0.2.2"),
-            wish(query="key=k", user="anna"),
-            wish(query="key=k", protocol="http"),
-            wish(Action.PLAY, query="key=k"),
-            wish(stream="live/other", query="key=k"),
+            access_request(query="key=l"),
+            access_request(query="key=k", host="192.0.2.2"),
+            access_request(query="key=k", user="anna"),
+            access_request(query="key=k", protocol="http"),
+            access_request(Action.PLAY, query="key=k"),
+            access_request(stream="live/other", query="key=k"),
         ]
         for request in others:
             assert self.ask(request) == []
         assert len(self.agent.requests) == 1 + len(others)
 
-    def test_that_there_was_no_answer_is_not_remembered(self) -> None:
+    def test_failure_of_the_server_is_not_remembered(self) -> None:
         self.ask()
         self.agent.requests[0].answer(500)
         assert self.ask() == []
         self.agent.requests[1].answer(204)
         assert [verdict.allowed for verdict in self.ask()] == [True]
 
-    def test_what_is_remembered_is_bounded(self) -> None:
+    def test_number_of_remembered_answers_is_bounded(self) -> None:
         self.agent.status = 204
         for number in range(11_000):
-            self.ask(wish(query=f"key={number}"))
+            self.ask(access_request(query=f"key={number}"))
         assert len(self.authorizer._answers) == 10_000
 
     # -- bounds ----------------------------------------------------------------------------------------------
 
-    def test_questions_at_the_same_time_are_bounded(self) -> None:
-        verdicts = [self.ask(wish(host=f"192.0.2.{number}", query=f"k={number}")) for number in range(1000)]
+    def test_number_of_concurrent_and_waiting_requests_is_bounded(self) -> None:
+        verdicts = [
+            self.ask(access_request(host=f"192.0.2.{number}", query=f"k={number}")) for number in range(1000)
+        ]
         assert len(self.agent.requests) == 16
         assert verdicts.count([CANNOT_TELL]) == 1000 - 16 - 512
         while any(not request.answered.called for request in self.agent.requests):
@@ -182,21 +184,21 @@ class HttpAuthorizerTests(SynchronousTestCase):
         assert sum(len(one) for one in verdicts) == 1000
         assert not self.clock.getDelayedCalls()
 
-    def test_a_client_that_goes(self) -> None:
-        asking: Deferred[Any] = Gate([self.authorizer], self.clock).ask(wish())
+    def test_request_of_a_client_that_disconnects_is_cancelled(self) -> None:
+        asking: Deferred[Any] = Gate([self.authorizer], self.clock).ask(access_request())
         asking.cancel()
         assert self.agent.requests[0].cancelled
         assert self.lines() == []
-        assert self.authorizer._turns.taken == 0
+        assert self.authorizer._turns.in_use == 0
         assert not self.clock.getDelayedCalls()
 
-    def test_it_stops(self) -> None:
+    def test_authorizer_stops_as_a_service(self) -> None:
         self.authorizer.startService()
         self.successResultOf(self.authorizer.stopService())
 
-    def test_nothing_shows_what_a_client_brought(self) -> None:
+    def test_credentials_appear_in_no_log_and_no_repr(self) -> None:
         for status in (204, 403, 500):
-            self.ask(wish(query=f"key=MARKED{status}"))
+            self.ask(access_request(query=f"key=MARKED{status}"))
             self.agent.requests[-1].answer(status)
         text = (
             repr(self.log)
@@ -206,12 +208,15 @@ class HttpAuthorizerTests(SynchronousTestCase):
         )
         assert "MARKED" not in text
 
-    def test_options_that_cannot_be_used(self) -> None:
+    def test_bad_option_is_refused_with_its_reason(self) -> None:
         reactor: Any = Clock()
         for argument, message in (
             ("http://host/#timeout=8", "the option timeout is '8': a number from 0.1 to 7 is expected"),
             ("http://host/#cache=-1", "the option cache is '-1'"),
-            ("http://host/#retries=1", "there is no option 'retries': ca-file, cache, timeout, token-file"),
+            (
+                "http://host/#retries=1",
+                "unknown option 'retries'; known options: ca-file, cache, timeout, token-file",
+            ),
             ("", "the address is missing"),
         ):
             with self.assertRaises(ConfigError) as caught:

@@ -1,4 +1,4 @@
-"""The content of a keys file."""
+"""A keys file is parsed, and every mistake in it is reported with its place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parse(*streams: Any, **more: Any) -> KeysRules:
     return parse_keys(json.dumps({"streams": list(streams), **more}))
 
 
-def test_the_first_pattern_that_matches_counts() -> None:
+def test_first_matching_pattern_counts() -> None:
     rules = parse(stream("live/secret", publish="nobody"), stream("live/*"), stream("*", publish="nobody"))
     assert not rules.rule(Action.PUBLISH, "live/secret").anyone
     assert rules.rule(Action.PUBLISH, "live/other").anyone
@@ -34,13 +34,13 @@ def test_the_first_pattern_that_matches_counts() -> None:
     assert not rules.rule(Action.PLAY, "live/other").anyone
 
 
-def test_a_pattern_is_about_the_whole_name_and_its_letters() -> None:
+def test_pattern_matches_the_whole_key_and_its_case() -> None:
     rules = parse(stream("live/a"))
     for name in ("live/A", "live/ab", "xlive/a", "live/a/b", "live"):
         assert not rules.rule(Action.PUBLISH, name).anyone
 
 
-def test_keys_and_users() -> None:
+def test_keys_hashes_and_users_are_parsed() -> None:
     rules = parse(
         stream(publish={"keys": ["plain", HASH], "users": ["anna"]}, play={"users": ["anna"]}),
         users={"anna": "password"},
@@ -56,7 +56,7 @@ def test_keys_and_users() -> None:
     assert not rules.wants_user("other")
 
 
-def test_no_streams_is_nobody() -> None:
+def test_file_without_streams_allows_nobody() -> None:
     assert not parse().rule(Action.PLAY, "live/x").anyone
 
 
@@ -67,14 +67,15 @@ def test_no_streams_is_nobody() -> None:
         ('{"streams": [}', "it is not valid JSON: Expecting value at line 1, column 14"),
         ("[]", "the file: an object in braces is expected"),
         ("[" * 100_000, "it is nested too deeply"),
+        ('{"streams": ' + "1" * 5000 + "}", "it is not valid JSON: one of its numbers is too long"),
         ("{}", "the field 'streams' is missing"),
         ('{"streams": {}}', "streams: a list in brackets is expected"),
         ('{"streams": [], "streams": []}', "the field 'streams' is there twice in one object"),
-        ('{"streams": [], "user": {}}', "there is no field 'user': ask_for_user, streams, users are known"),
+        ('{"streams": [], "user": {}}', "unknown field 'user'; known fields: ask_for_user, streams, users"),
         ('{"streams": [1]}', r"streams\[0\]: an object in braces is expected"),
     ],
 )
-def test_a_file_that_is_wrong_as_a_whole(text: str, message: str) -> None:
+def test_malformed_file_is_refused_with_its_place(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=f"^{message}$"):
         parse_keys(text)
 
@@ -83,12 +84,15 @@ def test_a_file_that_is_wrong_as_a_whole(text: str, message: str) -> None:
     ("entry", "message"),
     [
         ({"match": "*", "publish": "anyone"}, r"streams\[1\]: the field 'play' is missing"),
-        ({**stream(), "key": "MARKED"}, r"streams\[1\]: there is no field 'key'"),
-        (stream(match=""), r"streams\[1\].match: printable text is expected, and not empty"),
+        ({**stream(), "key": "MARKED"}, r"streams\[1\]: unknown field 'key'"),
+        (stream(match=""), r"streams\[1\].match: printable text of at least one character is expected"),
         (stream(match=7), r"streams\[1\].match: printable text"),
         (stream(publish="everyone"), r'streams\[1\].publish: "anyone", "nobody", or an object'),
         (stream(publish=["MARKED"]), r'streams\[1\].publish: "anyone", "nobody", or an object'),
-        (stream(play={}), r'streams\[1\].play: there are no keys and no users; write "nobody"'),
+        (
+            stream(play={}),
+            r'streams\[1\].play: there are no keys and no users; if nobody may, write "nobody"',
+        ),
         (stream(play={"keys": []}), r"streams\[1\].play: there are no keys and no users"),
         (stream(play={"keys": "MARKED"}), r"streams\[1\].play.keys: a list in brackets"),
         (stream(play={"keys": ["MARKED", ""]}), r"streams\[1\].play.keys\[1\]: printable text"),
@@ -98,7 +102,7 @@ def test_a_file_that_is_wrong_as_a_whole(text: str, message: str) -> None:
             stream(play={"keys": ["$argon2$MARKED"]}),
             r"streams\[1\].play.keys\[0\]: a key that begins with \$",
         ),
-        (stream(play={"keys": ["$scrypt$MARKED"]}), r"streams\[1\].play.keys\[0\]: this is no hash"),
+        (stream(play={"keys": ["$scrypt$MARKED"]}), r"streams\[1\].play.keys\[0\]: this is not a hash"),
         (stream(play={"keys": [HASH] * 33}), r"streams\[1\].play.keys: 33 hashed keys would take too long"),
         (
             stream(play={"users": ["berta"]}),
@@ -106,11 +110,11 @@ def test_a_file_that_is_wrong_as_a_whole(text: str, message: str) -> None:
         ),
         (
             stream(play={"user": ["anna"]}),
-            r"streams\[1\].play: there is no field 'user': keys, users are known",
+            r"streams\[1\].play: unknown field 'user'; known fields: keys, users",
         ),
     ],
 )
-def test_an_entry_that_is_wrong(entry: Any, message: str) -> None:
+def test_malformed_stream_is_refused_with_its_place_and_without_its_keys(entry: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=f"^{message}") as caught:
         parse(stream(), entry, users={"anna": "password"})
     assert "MARKED" not in str(caught.value)
@@ -125,14 +129,14 @@ def test_an_entry_that_is_wrong(entry: Any, message: str) -> None:
         ({"users": {"a b": "MARKED"}}, "users: 'a b' cannot be the name of a user"),
         (
             {"users": {"anna": HASH}},
-            "users.anna: a hash will not do: RTMP's own login needs the password itself",
+            "users.anna: RTMP's login needs the password itself, not a hash of it",
         ),
         ({"ask_for_user": ["live"]}, "ask_for_user: there are no users"),
         ({"ask_for_user": "live", "users": {"anna": "MARKED"}}, "ask_for_user: a list in brackets"),
         ({"ask_for_user": [7], "users": {"anna": "MARKED"}}, r"ask_for_user\[0\]: printable text"),
     ],
 )
-def test_users_that_are_wrong(more: dict[str, Any], message: str) -> None:
+def test_malformed_users_are_refused_with_their_place(more: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=f"^{message}") as caught:
         parse(**more)
     assert "MARKED" not in str(caught.value)
@@ -162,16 +166,16 @@ def assert_read_or_refused(text: str) -> None:
 
 
 @given(json_values)
-def test_whatever_is_in_the_file_is_read_or_refused(value: Any) -> None:
+def test_any_json_is_parsed_or_refused_in_one_line(value: Any) -> None:
     assert_read_or_refused(json.dumps(value))
 
 
 @given(st.text())
-def test_so_is_whatever_is_no_json(text: str) -> None:
+def test_any_text_is_parsed_or_refused_in_one_line(text: str) -> None:
     assert_read_or_refused(text)
 
 
-def test_no_repr_shows_a_key() -> None:
+def test_repr_of_the_rules_shows_no_key() -> None:
     rules = parse(stream(publish={"keys": ["MARKED", HASH]}), users={"anna": "MARKED"})
     assert "MARKED" not in repr(rules)
     assert HASH.rpartition("$")[2] not in repr(rules)
