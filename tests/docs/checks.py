@@ -16,7 +16,7 @@ import attrs
 import jwt
 import yaml
 
-from rtmprelay.access.authorizers.http_authorizer import question
+from rtmprelay.access.authorizers.http_authorizer import request_body
 from rtmprelay.access.authorizers.jwt_authorizer import make_jwt_authorizer
 from rtmprelay.access.authorizers.keys_rules import parse_keys
 from rtmprelay.access.request import AccessRequest, Action, Credentials
@@ -231,7 +231,7 @@ def check_question(document: dict[str, Any]) -> None:
         credentials=Credentials(Secret(query), document["user"]),
         **{name: document[name] for name in ("stream", "host", "connection", "protocol")},
     )
-    assert list(json.loads(question(asked)).items()) == list(document.items())
+    assert list(json.loads(request_body(asked)).items()) == list(document.items())
 
 
 def check_token(claims: dict[str, Any], folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""`http`: another server says who may publish and play."""
+"""The `http` authorizer: another server decides who may publish and play."""
 
 from __future__ import annotations
 
@@ -21,34 +21,35 @@ from rtmprelay.http_client.poster import HttpPoster, describe_failure, read_addr
 from rtmprelay.interfaces import IStreamAuthorizer
 from rtmprelay.throttle import Throttle
 
-#: Seconds for which an answer is waited for, and for which it is remembered, unless options say otherwise.
+#: Defaults of the options: seconds to wait for an answer, and seconds to remember it.
 DEFAULT_TIMEOUT = 3.0
 DEFAULT_CACHE = 10.0
 
-#: Behind this the gate has given up.
-_LONGEST_TIMEOUT = ANSWER_TIMEOUT - 1
-_LONGEST_CACHE = 3600.0
+#: Any longer and the gate would give up first.
+_MAX_TIMEOUT = ANSWER_TIMEOUT - 1
+_MAX_CACHE = 3600.0
 
-#: Questions at the same time; those that wait, in all and of one host.
-_AT_ONCE = 16
-_MOST_WAITING = 512
-_MOST_FOR_HOST = 256
+#: Requests that are sent at once, and those that may wait, in all and per host.
+_MAX_CONCURRENT = 16
+_MAX_WAITING = 512
+_MAX_PER_HOST = 256
 
-#: Answers that are remembered.
-_MOST_ANSWERS = 10_000
+_MAX_REMEMBERED = 10_000
 
-#: Seconds between two lines about a server that does not answer.
+#: Seconds between two log lines about a server that does not answer.
 _REPORT_INTERVAL = 10.0
 
-#: Of all 4xx, these two say nothing about who asks.
-_NOT_NOW = (408, 429)
+#: The two 4xx that say nothing about the client: 408 Request Timeout, 429 Too Many Requests.
+_TRY_LATER = (408, 429)
 
 _REFUSED = refused("the server that was asked does not allow it")
 
 
 @implementer(IStreamAuthorizer)
 class HttpAuthorizer(Service):
-    """Asks another server: 2xx allows, 4xx refuses, and whatever else comes lets nobody in."""
+    """Asks another server: 2xx allows, other 4xx than 408 and 429 refuse, and anything else is a failure, which refuses
+    too.
+    """
 
     _log = Logger()
 
@@ -56,8 +57,8 @@ class HttpAuthorizer(Service):
         self._poster = poster
         self._clock = clock
         self._timeout = timeout
-        self._turns = ConcurrencyLimiter(_AT_ONCE, _MOST_WAITING, _MOST_FOR_HOST)
-        self._answers: AnswerCache[Verdict] = AnswerCache(_MOST_ANSWERS, cache, clock.seconds)
+        self._limiter = ConcurrencyLimiter(_MAX_CONCURRENT, _MAX_WAITING, _MAX_PER_HOST)
+        self._answers: AnswerCache[Verdict] = AnswerCache(_MAX_REMEMBERED, cache, clock.seconds)
         self._throttle = Throttle(clock, _REPORT_INTERVAL)
 
     @override
@@ -66,70 +67,65 @@ class HttpAuthorizer(Service):
         return self._poster.close()
 
     def authorize(self, request: AccessRequest) -> Verdict | Deferred[Verdict]:
-        """What the server says, now or a little while ago."""
+        """The remembered answer to the same question, or the server's."""
         credentials = request.credentials
-        subject = (
+        question = (
             request.action.value,
             request.stream,
-            request.app,
             request.host,
             request.protocol,
             json.dumps(credentials.user),
             credentials.as_query().reveal(),
         )
-        known = self._answers.get(*subject)
-        return known or Deferred.fromCoroutine(self._ask(request, subject))
+        return self._answers.get(*question) or Deferred.fromCoroutine(self._ask(request, question))
 
-    async def _ask(self, request: AccessRequest, subject: tuple[str, ...]) -> Verdict:
-        body = question(request)
+    async def _ask(self, request: AccessRequest, question: tuple[str, ...]) -> Verdict:
+        body = request_body(request)
         try:
-            status = await self._turns.run(request.host, lambda: self._post(body))
+            status = await self._limiter.run(request.host, lambda: self._post(body))
         except TooBusyError:
-            self._tell("too many questions wait for its answer")
-            return CANNOT_TELL
+            return self._failed("too many requests are waiting for its answer")
         except CancelledError:
             raise
         except TimeoutError:
-            self._tell(f"it did not answer within {self._timeout:g} s")
-            return CANNOT_TELL
+            return self._failed(f"it did not answer within {self._timeout:g} s")
         except Exception:
-            self._tell(describe_failure(Failure()))
-            return CANNOT_TELL
+            return self._failed(describe_failure(Failure()))
         if 200 <= status < 300:
             verdict = ALLOWED
-        elif 400 <= status < 500 and status not in _NOT_NOW:
+        elif 400 <= status < 500 and status not in _TRY_LATER:
             verdict = _REFUSED
         else:
-            self._tell(f"it answered with status {status}")
-            return CANNOT_TELL
-        self._answers.put(verdict, *subject)
+            return self._failed(f"it answered with status {status}")
+        self._answers.put(verdict, *question)
         return verdict
 
     def _post(self, body: bytes) -> Deferred[int]:
-        posting = Deferred.fromCoroutine(self._post_twice(body))
+        posting = Deferred.fromCoroutine(self._post_with_retry(body))
         return posting.addTimeout(self._timeout, self._clock)
 
-    async def _post_twice(self, body: bytes) -> int:
+    async def _post_with_retry(self, body: bytes) -> int:
         try:
             return await self._poster.post(body)
         except ResponseNeverReceived:
-            # The server may have closed a connection that was kept in this very moment.
+            # The server may have closed an idle connection just as the request was sent.
             return await self._poster.post(body)
 
-    def _tell(self, reason: str) -> None:
-        """Say that the server is of no use now; not for each client anew."""
+    def _failed(self, reason: str) -> Verdict:
         count = self._throttle.count()
         if count:
             self._log.error(
-                "{url} does not say who may publish and play: {reason} ({others} others were refused before for such reasons)",
+                "{url} gives no verdict, so publishing and playing are refused: {reason}"
+                " ({others} others were refused before for such reasons)",
                 url=self._poster.shown,
                 reason=reason,
                 others=count - 1,
             )
+        return CANNOT_TELL
 
 
-def question(request: AccessRequest) -> bytes:
-    """What the server is asked. It holds what the client brought along: it goes nowhere else."""
+def request_body(request: AccessRequest) -> bytes:
+    """The JSON that the server gets. It contains the client's credentials: send it nowhere else."""
     parameters = request.credentials.parameters()
     fields = {
         "action": request.action.value,
@@ -148,6 +144,6 @@ def question(request: AccessRequest) -> bytes:
 def make_http_authorizer(argument: str, reactor: Any) -> HttpAuthorizer:
     """The authorizer for `URL[#timeout=3&cache=10&token-file=PATH&ca-file=PATH]`."""
     address, options = read_address(argument, {"cache"})
-    timeout = options.number("timeout", DEFAULT_TIMEOUT, 0.1, _LONGEST_TIMEOUT)
-    cache = options.number("cache", DEFAULT_CACHE, 0, _LONGEST_CACHE)
-    return HttpAuthorizer(HttpPoster(reactor, address, _AT_ONCE), reactor, timeout, cache)
+    timeout = options.number("timeout", DEFAULT_TIMEOUT, 0.1, _MAX_TIMEOUT)
+    cache = options.number("cache", DEFAULT_CACHE, 0, _MAX_CACHE)
+    return HttpAuthorizer(HttpPoster(reactor, address, _MAX_CONCURRENT), reactor, timeout, cache)

@@ -90,7 +90,7 @@ class HttpAuthorizerTests(SynchronousTestCase):
         assert not self.clock.getDelayedCalls()
         (line,) = self.lines()
         assert line == (
-            "https://auth.example/check does not say who may publish and play: it did not answer within 3 s"
+            "https://auth.example/check gives no verdict, so publishing and playing are refused: it did not answer within 3 s"
             " (0 others were refused before for such reasons)"
         )
 
@@ -189,7 +189,7 @@ class HttpAuthorizerTests(SynchronousTestCase):
         asking.cancel()
         assert self.agent.requests[0].cancelled
         assert self.lines() == []
-        assert self.authorizer._turns.in_use == 0
+        assert self.authorizer._limiter.in_use == 0
         assert not self.clock.getDelayedCalls()
 
     def test_authorizer_stops_as_a_service(self) -> None:
