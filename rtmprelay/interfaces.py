@@ -27,8 +27,11 @@ class IFrameSubscriber(Interface):
         `wait_for_keyframe` is set, video before the next keyframe cannot be decoded.
         """
 
-    def frames_arrived(batch: FrameBatch) -> None:
-        """Frames arrived in one read from the publisher."""
+    def frames_arrived(batch: FrameBatch) -> bytes | None:
+        """Frames arrived together. The bytes that you return are passed to your `write` once everybody was called."""
+
+    def write(data: bytes) -> None:
+        """Send what `frames_arrived` returned. Never called if that returns None."""
 
     def publisher_left() -> None:
         """The publisher is gone: no frames arrive until `publisher_returned`."""

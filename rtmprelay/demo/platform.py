@@ -51,6 +51,9 @@ class Witness:
         """Frames came."""
         self._write_down(batch.frames)
 
+    def write(self, data: bytes) -> None:
+        """Never called: `frames_arrived` returns nothing to write."""
+
     def _write_down(self, frames: Sequence[LiveFrame]) -> None:
         now = self._clock.seconds()
         for live in frames:

@@ -111,11 +111,11 @@ class Mp4Reader(MediaReader):
         self._begin_if_known()
 
     @override
-    def take_batch(self, batch: FrameBatch) -> None:
+    def take_batch(self, batch: FrameBatch) -> bytes | None:
         if self._finder is None and self._first_change(batch.frames) is None:
-            super().take_batch(batch)
-        else:
-            self._take_frames(batch.frames)
+            return super().take_batch(batch)
+        self._take_frames(batch.frames)
+        return None
 
     def _take_frames(self, frames: Sequence[LiveFrame]) -> None:
         if self._finder is not None:

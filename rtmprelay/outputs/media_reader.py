@@ -128,23 +128,16 @@ class MediaReader(Consumer):
         super().begin(startup, wait_for_keyframe)
 
     @override
-    def frames_arrived(self, batch: FrameBatch) -> None:
-        if self._ending is None:
-            try:
-                self.take_batch(batch)
-            except Exception:
-                self._fail()
+    def frames_arrived(self, batch: FrameBatch) -> bytes | None:
+        return self.take_batch(batch) if self._ending is None else None
 
-    def take_batch(self, batch: FrameBatch) -> None:
+    def take_batch(self, batch: FrameBatch) -> bytes | None:
         """Live frames came in."""
-        super().frames_arrived(batch)
+        return super().frames_arrived(batch)
 
     @override
-    def write_now(self, data: bytes) -> None:
-        try:
-            super().write_now(data)
-        except Exception:
-            self._fail()
+    def dropped_for_failure(self) -> None:
+        self._cut_off()
 
     def publisher_left(self) -> None:
         """The stream is over."""
@@ -162,6 +155,9 @@ class MediaReader(Consumer):
     def _fail(self) -> None:
         """A bug: the stream goes on for everybody else, and this client does not wait for ever."""
         self._log.failure("A bug in sending {stream} over HTTP", stream=self.stream.key)
+        self._cut_off()
+
+    def _cut_off(self) -> None:
         self._response.abort()
         self._depart("an internal error")
 

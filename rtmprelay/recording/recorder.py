@@ -80,6 +80,9 @@ class Recorder:
             for frame in batch.frames:
                 self._take_or_drop(frame)
 
+    def write(self, data: bytes) -> None:
+        """Never called: `frames_arrived` returns nothing to write."""
+
     def publisher_left(self) -> None:
         """Whoever manages the recordings ends this one."""
 

@@ -19,6 +19,10 @@ from rtmprelay.streams.summary import FrameSummary
 _WRITE_SIZE = 65536
 
 
+def _write_nowhere(data: bytes) -> None:
+    """There is no transport."""
+
+
 class Consumer:
     """Delivers frames through `write`, as bytes made by `encoder`.
 
@@ -38,6 +42,8 @@ class Consumer:
         limits: QueueLimits | None = None,
     ) -> None:
         self.account = DeliveryAccount()
+        #: Sends bytes to the receiver; does nothing without a transport.
+        self.write: Callable[[bytes], None] = _write_nowhere
         self._queue = FrameQueue(limits or QueueLimits(), self.account)
         self._transport_full = True
         self._held = False
@@ -51,7 +57,7 @@ class Consumer:
 
     def attach(self, write: Callable[[bytes], None], encoder: FrameEncoder) -> None:
         """There is a transport to write to."""
-        self._write = write
+        self.write = write
         self._encoder = encoder
         self._absent = None
         self._transport_full = False
@@ -67,6 +73,8 @@ class Consumer:
 
     def _leave(self, reason: DropReason) -> None:
         self._absent = reason
+        # The frames that were taken for this receiver are written later: nothing is written after a goodbye.
+        self.write = _write_nowhere
         self._transport_full = True
         self._direct = False
         self._queue.clear(reason)
@@ -77,6 +85,9 @@ class Consumer:
 
     def drained(self) -> None:
         """Nothing waits any more."""
+
+    def dropped_for_failure(self) -> None:
+        """A bug in this consumer was caught and logged: the stream gives it nothing more."""
 
     def sent(self, summary: FrameSummary) -> None:
         """Some frames were handed to the transport."""
@@ -105,22 +116,25 @@ class Consumer:
         self._queue.begin(startup)
         self._drain()
 
-    def frames_arrived(self, batch: FrameBatch) -> None:
-        """Live frames came in."""
-        if self._direct:
-            account = self.account
-            data = batch.encoded(self._encoder)
-            account.messages_in += batch.count
-            account.messages_sent += batch.count
-            account.bytes_sent += batch.size
-            if batch.writes is None:
-                self._write(data)
-            else:
-                batch.writes.append((self, data))
-            if self.observes_sending:
-                self.sent(batch.summary())
-        else:
+    def frames_arrived(self, batch: FrameBatch) -> bytes | None:
+        """Live frames came in; what to write now, unless they were queued or dropped."""
+        if not self._direct:
             self.frames_arrived_indirectly(batch)
+            return None
+        data = batch.encoded(self._encoder)
+        account = self.account
+        account.messages_in += batch.count
+        account.messages_sent += batch.count
+        account.bytes_sent += batch.size
+        if self.observes_sending:
+            self.sent(batch.summary())
+        return data
+
+    def send(self, batch: FrameBatch) -> None:
+        """Deliver frames that come from elsewhere than a stream."""
+        data = self.frames_arrived(batch)
+        if data is not None:
+            self.write(data)
 
     def frames_arrived_indirectly(self, batch: FrameBatch) -> None:
         """Live frames came in that cannot simply be written."""
@@ -133,12 +147,6 @@ class Consumer:
                 account.messages_in += 1
                 account.dropped(reason, frame.size)
         self._drain()
-
-    def write_now(self, data: bytes) -> None:
-        """Everybody has been asked: write what was encoded for this one."""
-        # Whoever was asked later may have ended the connection; nothing is written behind a goodbye.
-        if self._absent is None:
-            self._write(data)
 
     def _reason_not_to_take(self, frame: LiveFrame) -> DropReason | None:
         if self._absent is not None:
@@ -186,7 +194,7 @@ class Consumer:
             frames = queue.take(_WRITE_SIZE)
             account.messages_sent += len(frames)
             account.bytes_sent += sum(frame.size for frame in frames)
-            self._write(self._encoder.encode(frames))
+            self.write(self._encoder.encode(frames))
             if self.observes_sending:
                 self.sent(summarize(frames))
         self.update_direct()

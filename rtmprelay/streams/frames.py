@@ -82,13 +82,6 @@ class FrameEncoder(Protocol):
         """The frames, one after the other."""
 
 
-class WritesLater(Protocol):
-    """A subscriber that leaves its writing to whoever hands out the batch."""
-
-    def write_now(self, data: bytes) -> None:
-        """The moment to write has come."""
-
-
 def summarize(frames: Sequence[LiveFrame]) -> FrameSummary:
     """What delivering these frames adds to a record of deliveries."""
     return summarize_media(
@@ -104,16 +97,12 @@ def summarize(frames: Sequence[LiveFrame]) -> FrameSummary:
 class FrameBatch:
     """Frames that came in together. Each encoder's bytes are made once, for the first consumer that wants them."""
 
-    __slots__ = ("_encoded", "_summary", "count", "frames", "size", "writes")
+    __slots__ = ("_encoded", "_summary", "count", "frames", "size")
 
     def __init__(self, frames: Sequence[LiveFrame]) -> None:
         self.frames = frames
         self.count = len(frames)
         self.size = sum(frame.size for frame in frames)
-        #: If this is a list, writes are put there, and done when everybody has been asked. A kernel that gets one write
-        #: right behind the other wakes the receivers up once; with other work between two writes it does so for each,
-        #: which costs twice as much.
-        self.writes: list[tuple[WritesLater, bytes]] | None = None
         self._encoded: dict[FrameEncoder, bytes] = {}
         self._summary: FrameSummary | None = None
 

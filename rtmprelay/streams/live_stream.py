@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from itertools import chain
 
 import attrs
 from twisted.logger import Logger
@@ -13,6 +12,7 @@ from rtmprelay.flv.script import decode_metadata, is_clear_data_frame, without_s
 from rtmprelay.interfaces import IFrameSubscriber, IStreamPublisher
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.streams.audience import AudienceAccount
+from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.fan_out import FanOut
 from rtmprelay.streams.frames import METADATA_KEY, FrameBatch, FrameRole, LiveFrame, live_frame
 from rtmprelay.streams.limits import StreamLimits
@@ -61,12 +61,7 @@ class LiveStream:
         self.previous_headers: dict[Hashable, bytes] = {}
         self._cache = StartupCache(self._limits)
         self._timeline = Timeline()
-        self._fan_outs = {
-            pace: FanOut(merging.window(pace) if merging else None, self._drop_failed) for pace in Pace
-        }
-        # Those of them that have subscribers.
-        self._in_use: tuple[FanOut, ...] = ()
-        self._watched: tuple[FanOut, ...] = ()
+        self._fan_out = FanOut(merging, self._drop_failed)
         self._intake = merging.intake if merging else None
         #: How long the publisher's socket may be left to fill before it is read again.
         self.reading_pause = 0.0
@@ -74,17 +69,17 @@ class LiveStream:
     @property
     def subscribers(self) -> tuple[IFrameSubscriber, ...]:
         """Everybody who gets the frames."""
-        return tuple(chain.from_iterable(fan_out.subscribers for fan_out in self._fan_outs.values()))
+        return tuple(self._fan_out)
 
     @property
     def viewers(self) -> int:
         """How many people look at it."""
-        return len(self._fan_outs[Pace.VIEWER].subscribers)
+        return len(self._fan_out.subscribers(Pace.VIEWER))
 
     @property
     def is_unused(self) -> bool:
         """Whether nobody publishes and nobody listens."""
-        return self.publisher is None and not any(fan_out.subscribers for fan_out in self._fan_outs.values())
+        return self.publisher is None and not self.subscribers
 
     # -- publishers ------------------------------------------------------------------------------------------
 
@@ -126,8 +121,7 @@ class LiveStream:
 
     def subscribe(self, subscriber: IFrameSubscriber, pace: Pace = Pace.VIEWER) -> None:
         """Hand the startup frames to a newcomer, and every frame from now on."""
-        self._fan_outs[pace].add(subscriber)
-        self._find_those_in_use()
+        self._fan_out.add(subscriber, pace)
         if self.publisher is not None:
             subscriber.begin(*self.startup())
 
@@ -152,23 +146,16 @@ class LiveStream:
 
     def unsubscribe(self, subscriber: IFrameSubscriber) -> None:
         """Hand it nothing more."""
-        for fan_out in self._fan_outs.values():
-            fan_out.remove(subscriber)
-        self._find_those_in_use()
-
-    def _find_those_in_use(self) -> None:
-        self._in_use = tuple(fan_out for fan_out in self._fan_outs.values() if fan_out.subscribers)
-        self._watched = tuple(fan_out for fan_out in self._in_use if fan_out.is_watched)
+        self._fan_out.remove(subscriber)
 
     def flush(self) -> None:
         """Hand on what waits to be joined with more."""
-        for fan_out in self._fan_outs.values():
-            fan_out.flush()
+        self._fan_out.flush()
 
     @property
     def is_watched(self) -> bool:
         """Whether there is anybody who would notice a delay."""
-        return bool(self._watched)
+        return self._fan_out.is_watched
 
     # -- frames ----------------------------------------------------------------------------------------------
 
@@ -186,9 +173,7 @@ class LiveStream:
         counters = self.counters
         counters.messages += batch.count
         counters.bytes += batch.size
-        # All of them have the frames before anybody is told.
-        for fan_out in [fan_out for fan_out in self._in_use if fan_out.push(batch, waited, now)]:
-            fan_out.flush()
+        self._fan_out.publish(batch, now, waited)
         self._think_pause_over(now)
 
     def _think_pause_over(self, now: float) -> None:
@@ -196,8 +181,8 @@ class LiveStream:
         intake = self._intake
         if intake is not None:
             intake.count(1, now)
-            hurry = [fan_out.seconds for fan_out in self._watched]
-            self.reading_pause = min(hurry) if hurry else intake.seconds
+            window = self._fan_out.shortest_window
+            self.reading_pause = intake.seconds if window is None else window
 
     def _take(self, frame: MediaFrame, now: float) -> LiveFrame | None:
         if frame.kind is MediaKind.DATA:
@@ -246,3 +231,5 @@ class LiveStream:
         """One consumer's failure is its own: the others do not notice."""
         self._log.failure("A consumer of {stream} failed and gets no more frames", stream=self.key)
         self.unsubscribe(subscriber)
+        if isinstance(subscriber, Consumer):
+            subscriber.dropped_for_failure()

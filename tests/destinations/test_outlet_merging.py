@@ -65,7 +65,7 @@ class Story:
         """Whether frames wait to be joined."""
         stream = self.world.relay.registry.get("live/cam")
         assert stream is not None
-        return any(fan_out._waiting for fan_out in stream._fan_outs.values())
+        return any(lane.waiting for lane in stream._fan_out._lanes.values())
 
     @property
     def frames(self) -> list[list[MediaFrame]]:

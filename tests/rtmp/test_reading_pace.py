@@ -641,7 +641,7 @@ class ManyPublishersTests(PacedTests):
 
         class Ending(Receiver):
             @override
-            def write_now(_, data: bytes) -> None:  # noqa: N805
+            def keep(_, data: bytes) -> None:  # noqa: N805
                 second.protocol.close_now("the first one ends it")
 
         self.world.registry.live("live/cam").subscribe(Ending())

@@ -54,6 +54,9 @@ class Collector:
         """Take what comes then."""
         self.frames += [live.frame for live in batch.frames]
 
+    def write(self, data: bytes) -> None:
+        """Never called: there is nothing to write."""
+
     def publisher_left(self) -> None:
         """Nothing to do."""
 

@@ -144,9 +144,9 @@ class Batches(Receiver):
         self.sizes: list[int] = []
 
     @override
-    def frames_arrived(self, batch: FrameBatch) -> None:
+    def frames_arrived(self, batch: FrameBatch) -> bytes | None:
         self.sizes.append(batch.count)
-        super().frames_arrived(batch)
+        return super().frames_arrived(batch)
 
 
 async def send_steadily(client: SocketClient, frames: list[MediaFrame], interval: float) -> None:

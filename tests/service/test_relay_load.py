@@ -55,6 +55,9 @@ class Stopwatch:
         """Take what comes then."""
         self._take(batch.frames)
 
+    def write(self, data: bytes) -> None:
+        """Never called: there is nothing to write."""
+
     def _take(self, frames: Sequence[LiveFrame]) -> None:
         now = time.monotonic_ns()
         for live in frames:

@@ -88,6 +88,9 @@ class KeepingSubscriber:
     def frames_arrived(self, batch: FrameBatch) -> None:
         self.frames += [frame.frame for frame in batch.frames]
 
+    def write(self, data: bytes) -> None:
+        raise AssertionError("nothing was returned to be written")
+
     def publisher_left(self) -> None:
         self.told.append("left")
 

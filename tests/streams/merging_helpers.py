@@ -80,9 +80,9 @@ class Receiver(Consumer):
     def __init__(self, limits: QueueLimits | None = None) -> None:
         self.log: list[bytes] = []
         self.writes: list[bytes] = []
-        super().__init__(self._keep, ENCODER, limits)
+        super().__init__(self.keep, ENCODER, limits)
 
-    def _keep(self, data: bytes) -> None:
+    def keep(self, data: bytes) -> None:
         self.writes.append(data)
         self.log += data.split()
 
@@ -109,15 +109,21 @@ class Meddler(Receiver):
         self._when_writing = writing
 
     @override
-    def frames_arrived(self, batch: FrameBatch) -> None:
+    def frames_arrived(self, batch: FrameBatch) -> bytes | None:
         action, self._when_asked = self._when_asked, None
         if action is not None:
             action()
-        super().frames_arrived(batch)
+        return super().frames_arrived(batch)
 
     @override
-    def write_now(self, data: bytes) -> None:
+    def begin(self, startup: Sequence[LiveFrame], wait_for_keyframe: bool) -> None:
+        action, self._when_writing = self._when_writing, None
+        super().begin(startup, wait_for_keyframe)
+        self._when_writing = action
+
+    @override
+    def keep(self, data: bytes) -> None:
         action, self._when_writing = self._when_writing, None
         if action is not None:
             action()
-        super().write_now(data)
+        super().keep(data)

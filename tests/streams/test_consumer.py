@@ -26,7 +26,7 @@ class Receiver:
             self.consumer.transport_full()
 
     def get(self, *frames: MediaFrame) -> None:
-        self.consumer.frames_arrived(FrameBatch(live(*frames)))
+        self.consumer.send(FrameBatch(live(*frames)))
         assert self.consumer.is_balanced
 
     @property
@@ -38,8 +38,8 @@ def test_two_consumers_write_the_very_same_bytes() -> None:
     encoder = ListingEncoder()
     first, second = Receiver(encoder=encoder), Receiver(encoder=ListingEncoder())
     batch = FrameBatch(live(video(0, key=True), audio(5)))
-    first.consumer.frames_arrived(batch)
-    second.consumer.frames_arrived(batch)
+    first.consumer.send(batch)
+    second.consumer.send(batch)
     assert first.writes[0] is second.writes[0]
     assert encoder.calls == [2]
     account = first.consumer.account

@@ -567,19 +567,19 @@ def test_frames_that_come_in_the_middle_of_a_delivery(seconds: float, phase: str
 
 
 def test_nothing_is_written_before_everybody_was_asked() -> None:
-    """Writes come one right behind the other: see `FrameBatch.writes`."""
+    """Writes come one right behind the other: see `FanOut`."""
     order: list[str] = []
 
     class Noting(Receiver):
         @override
-        def frames_arrived(self, batch: FrameBatch) -> None:
+        def frames_arrived(self, batch: FrameBatch) -> bytes | None:
             order.append("asked")
-            super().frames_arrived(batch)
+            return super().frames_arrived(batch)
 
         @override
-        def write_now(self, data: bytes) -> None:
+        def keep(self, data: bytes) -> None:
             order.append("written")
-            super().write_now(data)
+            super().keep(data)
 
     scene = Scene(viewer=0.0)
     for _ in range(3):
@@ -601,7 +601,7 @@ def test_a_transport_that_fills_up_with_the_first_of_two_writes() -> None:
 
         return write_and_fill
 
-    first.attach(full(first._keep), ENCODER)
+    first.attach(full(first.keep), ENCODER)
     scene.send(*pictures(0))
     scene.send(*pictures(40))
     assert first.frames == second.frames == encoded(pictures(0))
