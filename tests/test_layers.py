@@ -35,7 +35,7 @@ SHARED = {"clock", "throttle", "files"}
 ON_TWISTED: dict[str, set[str]] = {
     "clock": set(),
     "throttle": set(),
-    "files": {"errors", "secret", "clock"},
+    "files": {"errors", "secret", "quantities", "clock", "throttle"},
     "interfaces": BELOW_TWISTED,
     "events": BELOW_TWISTED,
     "event_bus": BELOW_TWISTED | EVENTS,
@@ -46,7 +46,7 @@ ON_TWISTED: dict[str, set[str]] = {
     "rtmp": BELOW_TWISTED | EVENTS | SHARED | {"streams", "access"},
     "client": BELOW_TWISTED | {"rtmp"},
     "testing": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "access"},
-    "http_client": BELOW_TWISTED | SHARED | {"plugin_factories", "rtmp"},
+    "http_client": BELOW_TWISTED | SHARED | {"plugin_factories"},
     "access.authorizers": BELOW_TWISTED | EVENTS | SHARED | {"access", "http_client", "plugin_factories"},
     "web.settings": {"errors", "secret", "files"},
     "web.server": BELOW_TWISTED | EVENTS | SHARED | {"rtmp", "web.settings"},

@@ -22,16 +22,12 @@ from cattrs.gen import make_dict_structure_fn
 from rtmprelay.destinations.manager import refuse_duplicates
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
-from rtmprelay.rtmp.endpoint import read_certificates
+from rtmprelay.files.pem import read_certificates
+from rtmprelay.files.secret_file import read_secret, read_text
 from rtmprelay.secret import Secret
 from rtmprelay.wire.url import RtmpUrl
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-
-#: A configuration is a page or two; what is larger is another file.
-_LARGEST_FILE = 1024 * 1024
-#: The longest content of a file with a key.
-_LARGEST_KEY_FILE = 65536
 
 
 @attrs.frozen
@@ -197,7 +193,7 @@ def _stream_key(entry: _DestinationEntry, environment: Mapping[str, str], folder
     if entry.stream_key is not None:
         return Secret(_filled_in_key(entry.stream_key, environment))
     if entry.stream_key_file is not None:
-        return Secret(_key_from(folder / entry.stream_key_file))
+        return read_secret(folder / entry.stream_key_file, "stream_key_file")
     return None
 
 
@@ -209,18 +205,6 @@ def _filled_in_key(text: str, environment: Mapping[str, str]) -> str:
     if text and not key:
         # Without a key, the source's name would be taken for one.
         raise ConfigError(f"stream_key: {text} is empty in the environment")
-    return key
-
-
-def _key_from(path: Path) -> str:
-    try:
-        with path.open(encoding="utf-8") as file:
-            key = file.read(_LARGEST_KEY_FILE).strip()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise ConfigError(f"stream_key_file {str(path)!r} cannot be read: {reason}") from None
-    if not key:
-        raise ConfigError(f"stream_key_file {str(path)!r} is empty")
     return key
 
 
@@ -277,27 +261,11 @@ def destination_from_entry(entry: Mapping[str, object]) -> DestinationSettings:
 
 def read_relay_config(path: str) -> list[DestinationSettings]:
     """The destinations that a file names; relative names in it begin at its folder."""
-    text = read_text(path)
+    text = read_text(Path(path))
     try:
         return parse_relay_config(text, folder=Path(path).parent)
     except ConfigError as error:
         raise ConfigError(f"{path!r}: {error}") from None
-
-
-def read_text(path: str) -> str:
-    """The content of a configuration file."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read(_LARGEST_FILE + 1)
-    except OSError as error:
-        raise ConfigError(f"{path!r} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path!r} is not UTF-8 text") from None
-    except ValueError as error:
-        raise ConfigError(f"{path!r} cannot be read: {error}") from None
-    if len(text) > _LARGEST_FILE:
-        raise ConfigError(f"{path!r} is larger than {_LARGEST_FILE} bytes")
-    return text
 
 
 def destination_from_url(text: str, taken: set[str]) -> DestinationSettings:

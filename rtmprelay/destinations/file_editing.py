@@ -14,8 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rtmprelay.destinations.config_file import parse_relay_config, read_text
+from rtmprelay.destinations.config_file import parse_relay_config
 from rtmprelay.errors import ConfigError
+from rtmprelay.files.secret_file import read_text
 
 Entries = list[dict[str, Any]]
 
@@ -32,7 +33,7 @@ class RelayFile:
     def reread_names(self) -> None:
         """Look again which destinations stand there; a file that cannot be read changes nothing."""
         with suppress(ConfigError, ValueError, RecursionError):
-            self.names = _names(_entries(json.loads(read_text(self._path))))
+            self.names = _names(_entries(json.loads(read_text(Path(self._path)))))
 
     def add(self, entry: Mapping[str, object]) -> None:
         """Write one more destination."""
@@ -70,7 +71,7 @@ class RelayFile:
         )
 
     def _change(self, change: Callable[[Entries], None]) -> None:
-        text = read_text(self._path)
+        text = read_text(Path(self._path))
         folder = Path(self._path).parent
         try:
             # What is broken already is not made worse.

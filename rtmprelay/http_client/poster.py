@@ -30,8 +30,9 @@ from zope.interface import implementer
 
 from rtmprelay import __version__
 from rtmprelay.errors import ConfigError
+from rtmprelay.files.pem import read_certificates
+from rtmprelay.files.secret_file import read_secret
 from rtmprelay.plugin_factories import PluginOptions, split_options
-from rtmprelay.rtmp.endpoint import read_certificates
 from rtmprelay.secret import Secret
 
 #: Options that may follow any address.
@@ -45,8 +46,6 @@ _URL = re.compile(
         (?P<query>\?.*)?""",
     re.VERBOSE | re.IGNORECASE,
 )
-
-_MAX_TOKEN_FILE = 4096
 
 #: Bytes of an answer that are read so that its connection can be used again. After a longer answer it is closed.
 _MAX_ANSWER = 65_536
@@ -104,15 +103,10 @@ def read_address(argument: str, options: Collection[str] = ()) -> tuple[HttpAddr
 
 
 def _read_token(path: Path) -> Secret:
-    try:
-        with path.open(encoding="utf-8") as file:
-            token = file.read(_MAX_TOKEN_FILE + 1).strip()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise ConfigError(f"the token file {str(path)!r} cannot be read: {reason}") from None
-    if not token or len(token) > _MAX_TOKEN_FILE or not token.isascii() or not token.isprintable():
+    token = read_secret(path, "the token file")
+    if not token.reveal().isascii():
         raise ConfigError(f"the token file {str(path)!r} must contain one line of printable ASCII characters")
-    return Secret(token)
+    return token
 
 
 class _QuietFactory(_HTTP11ClientFactory):

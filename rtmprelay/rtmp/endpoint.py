@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import attrs
-from OpenSSL import SSL, crypto
+from OpenSSL import SSL
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
 from twisted.internet.interfaces import (
@@ -17,7 +16,6 @@ from twisted.internet.interfaces import (
     IStreamClientEndpoint,
 )
 from twisted.internet.ssl import (
-    Certificate,
     CertificateOptions,
     optionsForClientTLS,
     trustRootFromCertificates,
@@ -25,7 +23,7 @@ from twisted.internet.ssl import (
 from twisted.protocols.tls import TLSMemoryBIOProtocol
 from zope.interface import implementer
 
-from rtmprelay.errors import ConfigError
+from rtmprelay.files.pem import read_certificates
 from rtmprelay.rtmp.client import (
     AuthenticationWantedError,
     ClientSettings,
@@ -73,21 +71,6 @@ def _tls_creator(host: str, trust: TlsTrust) -> IOpenSSLClientConnectionCreator:
         return optionsForClientTLS(host)
     roots = trustRootFromCertificates(read_certificates(trust.ca_file))
     return optionsForClientTLS(host, trustRoot=roots)
-
-
-def read_certificates(path: str) -> list[Certificate]:
-    """The certificates in a PEM file; there must be one at least."""
-    end = b"-----END CERTIFICATE-----"
-    try:
-        pem = Path(path).read_bytes()
-        certificates = [Certificate.loadPEM(part + end) for part in pem.split(end)[:-1]]
-    except OSError as error:
-        raise ConfigError(f"ca_file {path!r} cannot be read: {error.strerror}") from None
-    except (ValueError, crypto.Error):
-        raise ConfigError(f"ca_file {path!r} has a certificate in it that cannot be read") from None
-    if not certificates:
-        raise ConfigError(f"ca_file {path!r} has no certificate in it")
-    return certificates
 
 
 def transport_endpoint(reactor: Any, url: RtmpUrl, trust: TlsTrust | None = None) -> IStreamClientEndpoint:

@@ -10,6 +10,7 @@ from pathlib import Path
 import attrs
 
 from rtmprelay.errors import ConfigError
+from rtmprelay.files.secret_file import read_secret
 from rtmprelay.secret import Secret
 
 #: Where the token is taken from when no option gives one.
@@ -17,9 +18,6 @@ TOKEN_VARIABLE = "RTMPRELAY_HTTP_TOKEN"  # noqa: S105
 
 #: Whoever can guess the token can steer the relay.
 SHORTEST_TOKEN = 8
-
-#: The longest content of a file with a token.
-_LARGEST_TOKEN_FILE = 4096
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+", re.IGNORECASE)
 
@@ -55,7 +53,7 @@ class HttpSettings:
 def read_token(text: str) -> Secret:
     """The token that an option gives: itself, or `file:PATH`. No message shows it."""
     if text.startswith("file:"):
-        text = _token_in(Path(text.removeprefix("file:")))
+        text = read_secret(Path(text.removeprefix("file:")), "the file").reveal()
     return _checked(text)
 
 
@@ -68,15 +66,6 @@ def token_from(environment: Mapping[str, str] | None = None) -> Secret | None:
         return _checked(text)
     except ConfigError as error:
         raise ConfigError(f"{TOKEN_VARIABLE} in the environment: {error}") from None
-
-
-def _token_in(path: Path) -> str:
-    try:
-        with path.open(encoding="utf-8") as file:
-            return file.read(_LARGEST_TOKEN_FILE).strip()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise ConfigError(f"the file {str(path)!r} cannot be read: {reason}") from None
 
 
 def _checked(token: str) -> Secret:

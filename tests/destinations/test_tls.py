@@ -22,11 +22,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from typing_extensions import override
 
 from rtmprelay.destinations.failures import FailureClass, classify
-from rtmprelay.errors import ConfigError
 from rtmprelay.rtmp.endpoint import (
     TlsTrust,
     _tls_creator,
-    read_certificates,
     transport_endpoint,
 )
 from rtmprelay.wire.url import RtmpUrl
@@ -121,19 +119,6 @@ class TlsTests(SynchronousTestCase):
         end = self.connect("wrong.example", TlsTrust(verify=False))
         self.assertEqual((end.received, end.lost), (b"hello", None))
         self.assertEqual(self.names, [b"wrong.example"])
-
-    def test_files_that_hold_no_certificate(self) -> None:
-        for content in (b"", b"text", self.key, b"\x00\xff"):
-            path = self.folder / "bad"
-            path.write_bytes(content)
-            with self.assertRaisesRegex(ConfigError, "no certificate"):
-                read_certificates(str(path))
-        broken = self.file(self.certificate.replace(b"M", b"?"))
-        with self.assertRaisesRegex(ConfigError, "cannot be read"):
-            read_certificates(broken)
-        for missing in ("missing", ".", "a\x00b"):
-            with self.assertRaisesRegex(ConfigError, "cannot be read"):
-                read_certificates(str(self.folder / missing))
 
     def test_the_way_to_a_server(self) -> None:
         reactor = MemoryReactorClock()

@@ -62,7 +62,7 @@ def test_a_token_file_that_is_no_text(tmp_path: Path) -> None:
     """The error names the file."""
     file = tmp_path / "token"
     file.write_bytes(b"\xff\xfe" * 10)
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="is not UTF-8 text"):
         read_token(f"file:{file}")
 
 

@@ -43,7 +43,6 @@ _MAX_TOKEN = 8192
 #: Patterns or actions in one token.
 _MAX_VALUES = 64
 
-_MAX_FILE = 65_536
 #: Keys in one file. During a key rotation there are two.
 _MAX_KEYS = 16
 _MIN_RSA_BITS = 2048
@@ -102,7 +101,7 @@ class JwtAuthorizer:
         self._read()
 
     def _read(self) -> None:
-        text = read_text(self._path, _MAX_FILE)
+        text = read_text(self._path)
         try:
             self._keys = parse_jwt_keys(text)
         except ConfigError as error:

@@ -25,9 +25,6 @@ from rtmprelay.secret import Secret
 #: The query parameters that may contain a key.
 KEY_NAMES = ("key", "token")
 
-#: A keys file has a page or two; anything larger is another file.
-_MAX_FILE = 1024 * 1024
-
 #: Hashes that are computed at once: each takes a processor and 16 MiB.
 _MAX_RUNNING = 2
 #: Checks that wait for that, in all and per host.
@@ -132,7 +129,7 @@ class KeysFile:
         self._read()
 
     def _read(self) -> None:
-        text = read_text(self._path, _MAX_FILE)
+        text = read_text(self._path)
         try:
             self._rules = parse_keys(text)
         except ConfigError as error:

@@ -234,7 +234,7 @@ class KeysFileTests(SynchronousTestCase):
         self.write(FILE, 0o644)
         self.keys.reload()
         assert self.lines()[0] == (
-            f"Everybody on this machine can read {self.path}, and there are secrets in it: chmod o-r would help"
+            f"Everybody on this machine can read {self.path}, and it holds secrets: chmod o-r would help"
         )
         self.log.clear()
         self.write(FILE, 0o640)
