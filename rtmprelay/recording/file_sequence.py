@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 
@@ -55,6 +56,7 @@ class FileSequence:
 
     Attributes:
         account: What became of the messages that came this far.
+        lost: Messages that did not: the other thread counts them.
         last_error: Why nothing is written now; None when it is.
     """
 
@@ -64,6 +66,7 @@ class FileSequence:
         self._settings = surroundings.settings
         self._limits = StreamLimits()
         self.account = MessageAccount()
+        self.lost = MessageAccount()
         self.last_error: str | None = None
         self._current: _Current | None = None
         self._startup: dict[Hashable, LiveFrame] = {}
@@ -99,6 +102,10 @@ class FileSequence:
         """Its seconds."""
         current = self._current
         return 0.0 if current is None else current.writer.facts.duration_ms / 1000
+
+    def dropped_by_reason(self) -> dict[str, int]:
+        """All messages of the recording that are in none of its files, by the reason."""
+        return dict(Counter(self.account.by_reason) + Counter(self.lost.by_reason))
 
     # -- frames ----------------------------------------------------------------------------------------------
 
@@ -281,7 +288,7 @@ class FileSequence:
                 bytes=writer.size,
                 duration=writer.facts.duration_ms / 1000,
                 messages=current.messages,
-                dropped_by_reason=dict(self.account.by_reason),
+                dropped_by_reason=self.dropped_by_reason(),
             )
         )
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from twisted.internet.defer import Deferred, TimeoutError, gatherResults
+from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rtmprelay.event_bus import EventBus
@@ -97,24 +96,32 @@ class RecordingManager:
         self._was_stopped = True
         for key in list(self._recorders):
             self._end(key, "the server stops")
-        done = gatherResults([self._when_finished(recorder) for recorder in self._ending])
-        return (
-            done.addTimeout(self.settings.stop_timeout, self._clock)
-            .addErrback(self._tell_unfinished)
-            .addCallback(self._stop_thread)
-        )
+        return Deferred.fromCoroutine(self._stop())
 
-    def _stop_thread(self, _: object) -> None:
+    async def _stop(self) -> None:
+        try:
+            await self._when_all_finished().addTimeout(self.settings.stop_timeout, self._clock)
+        except TimeoutError:
+            self._log.warn(
+                "{count} recordings were not completed within {timeout:g} s: the disk does not answer",
+                count=len(self._ending),
+                timeout=self.settings.stop_timeout,
+            )
         if self._has_thread:
             self._thread.stop()
 
-    def _tell_unfinished(self, failure: Failure) -> None:
-        failure.trap(TimeoutError)
-        self._log.warn(
-            "{count} recordings were not completed within {timeout:g} s: the disk does not answer",
-            count=len(self._ending),
-            timeout=self.settings.stop_timeout,
-        )
+    def _when_all_finished(self) -> Deferred[None]:
+        """One Deferred and not a list of them: a list that times out fails with FirstError, not with TimeoutError."""
+        done: Deferred[None] = Deferred()
+
+        def check(_: object) -> None:
+            if not self._ending and not done.called:
+                done.callback(None)
+
+        for recorder in self._ending:
+            recorder.finished.addCallback(check)
+        check(None)
+        return done
 
     def record(self, key: str) -> None:
         """Record this stream, from now on and each time it is published."""

@@ -12,7 +12,7 @@ from zope.interface import implementer
 from rtmprelay.interfaces import IFrameSubscriber
 from rtmprelay.recording.file_sequence import FileSequence
 from rtmprelay.recording.settings import RecordingSettings
-from rtmprelay.recording.status import QUEUE_FULL, MessageAccount, RecordingState, RecordingStatus
+from rtmprelay.recording.status import QUEUE_FULL, RecordingState, RecordingStatus
 from rtmprelay.streams.frames import FrameBatch, FrameRole, LiveFrame
 from rtmprelay.streams.limits import StreamLimits
 from rtmprelay.streams.live_stream import LiveStream
@@ -56,7 +56,7 @@ class Recorder:
         self._bytes = 0
         self._messages = 0
         self._messages_in = 0
-        self._lost = MessageAccount()
+        self._lost = files.lost
         # While frames are dropped: the decoder configuration that came meanwhile.
         self._late_startup: dict[Hashable, LiveFrame] | None = None
         self._end_reason: str | None = None
@@ -91,6 +91,9 @@ class Recorder:
 
     def end(self, reason: str) -> None:
         """Complete the file with what is in the queue."""
+        # Before the reason: the writer, which sees the reason, reports the account.
+        self._lost.drop(QUEUE_FULL, len(self._late_startup or ()))
+        self._late_startup = None
         self._end_reason = self._end_reason or reason
 
     def _has_room(self, size: int, count: int) -> bool:
@@ -137,9 +140,6 @@ class Recorder:
         files, lost = self._files, self._lost
         path = files.path
         state = RecordingState.WAITING if path is None else RecordingState.RECORDING
-        by_reason = dict(files.account.by_reason)
-        for reason, count in lost.by_reason.items():
-            by_reason[reason] = by_reason.get(reason, 0) + count
         return RecordingStatus(
             stream=self.stream.key,
             state=state if files.last_error is None else RecordingState.FAILING,
@@ -153,7 +153,7 @@ class Recorder:
             messages_dropped=files.account.dropped + lost.dropped,
             messages_queued=self._messages + len(self._late_startup or ()),
             bytes_queued=self._bytes,
-            dropped_by_reason=by_reason,
+            dropped_by_reason=files.dropped_by_reason(),
             last_error=files.last_error,
         )
 

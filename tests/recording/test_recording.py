@@ -13,6 +13,7 @@ from rtmprelay.events import RecordingFailed, RecordingFinished, RecordingStarte
 from rtmprelay.flv.repair import repair
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.recording.status import RecordingState
+from tests.access.log_keeping import kept_log
 from tests.flv.media import metadata_of
 from tests.helpers import audio, audio_header, group, inter, keyframe, metadata, start_frames, video_header
 from tests.recording.helpers import EIO, ENOENT, ENOSPC, Studio
@@ -168,11 +169,14 @@ def test_a_disk_that_never_answers_does_not_hold_up_the_stop() -> None:
     studio = Studio()
     studio.publish()
     studio.send(*groups(1), work=False)
-    stopped = studio.manager.stop()
-    studio.clock.advance(9.9)
-    before = stopped.called
-    studio.clock.advance(0.2)
-    assert (before, stopped.called) == (False, True)
+    stopped: list[object] = []
+    with kept_log() as log:
+        studio.manager.stop().addBoth(stopped.append)
+        studio.clock.advance(9.9)
+        assert stopped == []
+        studio.clock.advance(0.2)
+    assert stopped == [None], "a success"
+    assert log.lines == ["1 recordings were not completed within 10 s: the disk does not answer"]
 
 
 # -- segments ------------------------------------------------------------------------------------------------
@@ -378,7 +382,25 @@ def test_a_slow_disk_costs_recorded_frames_only() -> None:
     # With the decoder configuration that came while frames were dropped.
     assert second == [*moved([video_header(b"new"), audio_header()], 3200), *groups(2, 3200)]
     assert [event.error for event in studio.of(RecordingFailed)] == ["queue_full"]
-    assert studio.of(RecordingFinished)[0].reason == "the disk was too slow"
+    (first_file,) = studio.of(RecordingFinished)
+    assert first_file.reason == "the disk was too slow"
+    assert first_file.dropped_by_reason == {"queue_full": lost}
+    studio.end()
+    assert studio.of(RecordingFinished)[1].dropped_by_reason == {"queue_full": lost + 2}
+
+
+def test_a_recording_that_ends_while_frames_are_dropped_accounts_for_all_of_them() -> None:
+    studio = Studio(queue_bytes=3000)
+    studio.publish()
+    sent = [*start_frames(), *groups(10, size=200), video_header(b"new")]
+    for frame in sent:
+        studio.send(frame, work=False)
+    studio.end()
+    (finished,) = studio.of(RecordingFinished)
+    assert set(finished.dropped_by_reason) == {"queue_full"}
+    totals = studio.manager.totals()
+    assert totals.messages_written + totals.dropped_by_reason["queue_full"] == len(sent)
+    assert totals.dropped_by_reason == finished.dropped_by_reason
 
 
 def test_the_queue_is_bounded_in_messages_too() -> None:

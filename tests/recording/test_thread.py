@@ -9,11 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.application.service import Service
+from typing_extensions import override
+from zope.interface import implementer
 
 from rtmprelay.config.relay import RelayConfig
 from rtmprelay.event_bus import EventBus
-from rtmprelay.events import RecordingDeleted, RecordingFailed, RecordingFinished, RecordingStarted
+from rtmprelay.events import (
+    RecordingDeleted,
+    RecordingFailed,
+    RecordingFinished,
+    RecordingStarted,
+    ServerStopped,
+)
 from rtmprelay.flv.repair import inspect
+from rtmprelay.flv.writer import OsFile
+from rtmprelay.interfaces import IEventSink
 from rtmprelay.recording.disk import DiskFile, RecordingFile
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.recording.paths import open_new
@@ -179,6 +190,46 @@ async def test_a_manager_can_start_again(make: Make) -> None:
         assert len(world.events.of(RecordingFinished)) == count
         world.unpublish()
         world.manager.start()
+
+
+@real_reactor_test
+async def test_a_hung_disk_does_not_keep_a_relay_from_stopping_its_hooks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    append = OsFile.append
+
+    def hang(file: OsFile, data: bytes | memoryview) -> int:
+        gate.wait(20)
+        return append(file, data)
+
+    monkeypatch.setattr(OsFile, "append", hang)
+    settings = RecordingSettings(record_all=True, folder=tmp_path, flush_interval=0.01, stop_timeout=0.1)
+    hook = StoppableEventList()
+    service = RelayService(RelayConfig(listen=(), recording=settings, hooks=(hook,)))
+    service.startService()
+    try:
+        for key in ("live/one", "live/two"):
+            stream = service.registry.publish(key, FakePublisher(), 0.0)
+            stream.publish_frames([*start_frames(), *group(0)], 0.0)
+        await service.stopService()
+        assert isinstance(hook.events[-1], ServerStopped)
+        assert hook.stopped
+    finally:
+        gate.set()
+    await until(lambda: len(hook.of(RecordingFinished)) == 2, "the files")
+
+
+@implementer(IEventSink)
+class StoppableEventList(EventList, Service):
+    """A hook that knows whether it was stopped."""
+
+    stopped = False
+
+    @override
+    def stopService(self) -> None:
+        super().stopService()  # type: ignore[no-untyped-call]
+        self.stopped = True
 
 
 def recording_threads() -> set[threading.Thread]:
