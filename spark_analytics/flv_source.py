@@ -162,7 +162,7 @@ def _rows(path: str, source: ByteSource, tags: TagArrays, classifier: Classifier
             pa.array(tags.sizes.astype(np.int32)),
             pa.array([_type(one) for one in table.classes]).take(numbers),
             pa.array(tags.timestamps),
-            pa.array([one.info.codec for one in table.classes], pa.string()).take(numbers),
+            pa.array([one.codec_name for one in table.classes], pa.string()).take(numbers),
             pa.array(table.keyframe(codes)),
             pa.array([_kind(one) for one in table.classes]).take(numbers),
             pa.array(composition_times(source, tags, codes, table).astype(np.int32)),

@@ -1,13 +1,34 @@
 """The header of an Enhanced RTMP v2 payload: extensions, packet type, FourCC, tracks.
 
-The functions give None for a header that is cut short or that goes over a bound.
+The functions return None for a header that is cut short or exceeds a limit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 
 import attrs
+
+from rtmprelay.flv import AnyCodec, Codec, UnknownCodec
+
+VIDEO_FOURCC = {
+    b"vp08": Codec.VP8,
+    b"vp09": Codec.VP9,
+    b"av01": Codec.AV1,
+    b"avc1": Codec.AVC,
+    b"hvc1": Codec.HEVC,
+    b"vvc1": Codec.VVC,
+}
+
+AUDIO_FOURCC = {
+    b"ac-3": Codec.AC3,
+    b"ec-3": Codec.EAC3,
+    b"Opus": Codec.OPUS,
+    b".mp3": Codec.MP3,
+    b"fLaC": Codec.FLAC,
+    b"mp4a": Codec.AAC,
+}
 
 #: One extension exists so far (nanosecond timestamps); a chain of three-byte ones that fills a
 #: message of 16 MiB would cost seconds of CPU.
@@ -65,6 +86,15 @@ class EnhancedHeader:
     command: bool = False
     #: How the tracks are told apart, if there are any.
     multitrack: MultitrackType | None = None
+
+
+def find_codec(known: Mapping[bytes, Codec], fourcc: bytes) -> AnyCodec | None:
+    """The codec of a FourCC; None if the FourCC is not printable ASCII."""
+    codec = known.get(fourcc)
+    if codec is not None:
+        return codec
+    text = fourcc.decode("latin-1")
+    return UnknownCodec(fourcc) if text.isascii() and text.isprintable() else None
 
 
 def frame_type_of(payload: bytes) -> int:

@@ -14,9 +14,7 @@ import attrs
 
 from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.flv.container import TAG_HEADER_SIZE, TRAILER_SIZE, FlvTag, encode_tag, file_header
-from rtmprelay.flv.facts import FileFacts
-from rtmprelay.flv.keyframe_index import KeyframeIndex
-from rtmprelay.flv.reserved_metadata import MOST_INDEXED, whole_payload
+from rtmprelay.flv.file_metadata import MAX_INDEXED, FileFacts, KeyframeIndex, whole_payload
 from rtmprelay.flv.scan import Damage, DamageKind, TagScanner, WindowedFile
 from rtmprelay.flv.script import decode_metadata
 from rtmprelay.media import MediaFrame, MediaKind, milliseconds_between
@@ -260,7 +258,7 @@ def _whole_start(found: Inspection) -> bytes:
     values = {**facts.stream_values(), **facts.file_values(0)}
     size = len(header) + len(_metadata_tag(values, facts.index)) + kept
     values = {**facts.stream_values(), **facts.file_values(size)}
-    index = KeyframeIndex(max(len(facts.index), MOST_INDEXED) + 1)
+    index = KeyframeIndex(max(len(facts.index), MAX_INDEXED) + 1)
     place = size - kept
     moved = iter(facts.index)
     entry = next(moved, None)

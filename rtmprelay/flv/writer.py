@@ -14,8 +14,7 @@ from rtmprelay.flv.container import (
     file_header,
     tag_size,
 )
-from rtmprelay.flv.facts import FileFacts
-from rtmprelay.flv.reserved_metadata import DEFAULT_SPACE, ReservedMetadata
+from rtmprelay.flv.file_metadata import DEFAULT_SPACE, FileFacts, ReservedMetadata
 from rtmprelay.media import MediaFrame, MediaKind
 
 _FILE_HEADER_SIZE = len(file_header())

@@ -1,6 +1,6 @@
 """Fragmented MP4 (ISO base media file format) made from the frames of a live stream. No Twisted: frames in, bytes out.
 
-`track_finder` looks at the first frames until it is known which tracks there are; `init_segment` describes them;
-`fragments` turns frames into fragments that all readers of a stream share; `placing` gives a fragment its place on the
-timeline of one reader. Payloads are neither transcoded nor changed: only their FLV header is taken off.
+`tracks` looks at the first frames until it is known which tracks there are; `init_segment` describes them;
+`fragments` turns frames into fragments that all readers of a stream share, and puts a fragment on the timeline of
+one reader. Payloads are neither transcoded nor changed: only their FLV header is taken off.
 """

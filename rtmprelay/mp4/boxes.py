@@ -1,4 +1,4 @@
-"""Boxes: the one building block of MP4 (ISO/IEC 14496-12, section 4.2)."""
+"""Boxes, of which every MP4 is made (ISO/IEC 14496-12, section 4.2)."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import struct
 
 _BOX_HEADER = struct.Struct(">I4s")
 
-#: What every box has before its content: its size and its type.
+#: Size and type.
 BOX_HEADER_SIZE = _BOX_HEADER.size
 
 
 def box_header(kind: bytes, content_size: int) -> bytes:
-    """What stands before so many bytes of content."""
+    """The header of a box with `content_size` bytes of content."""
     return _BOX_HEADER.pack(BOX_HEADER_SIZE + content_size, kind)
 
 
 def box(kind: bytes, *content: bytes) -> bytes:
-    """A box with this content."""
     return box_header(kind, sum(map(len, content))) + b"".join(content)
 
 

@@ -1,34 +1,45 @@
 """Frames as fragments of an MP4 (`moof` and `mdat`), made once for all readers of a stream.
 
-Readers begin at different times, and each has a timeline that begins at zero. So a fragment is made without a place
-on a timeline: where the number of the fragment and the decode time of each track belong, `placing` puts in those of
-the reader. Until then the eight bytes of a decode time hold the RTMP timestamp of the first sample, and how long the
-samples last together.
+Readers begin at different times, and each has a timeline that begins at zero. So `FragmentEncoder` makes a fragment
+without a place on a timeline, and `FragmentPlacer` writes the number of the fragment and the decode time of each track
+for one reader. Until then the eight bytes of a decode time hold the RTMP timestamp of the first sample, and how long
+the samples last together.
 
-A fragment is made of what arrived together: to wait for a whole group of pictures would cost seconds of delay. How long
-the last picture of a fragment lasts is not known then, so it is said to last as long as usual; the next fragment has the
-exact time.
+A fragment is made of what arrived together: waiting for a whole group of pictures would cost seconds of delay. How long
+the last picture of a fragment lasts is not known then, so it gets the usual length; the next fragment has the exact
+time.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import attrs
 
-from rtmprelay.flv.contents import Content, audio_content, video_content
-from rtmprelay.flv.sampling import opus_packet_samples
+from rtmprelay.errors import RtmpRelayError
+from rtmprelay.flv.codec_headers import opus_packet_samples
+from rtmprelay.flv.tags import Content, audio_content, video_content
 from rtmprelay.media import MediaFrame, MediaKind, milliseconds_between
 from rtmprelay.mp4.boxes import BOX_HEADER_SIZE, box_header
 from rtmprelay.mp4.tracks import AUDIO_TRACK_ID, VIDEO_TRACK_ID, AnyTrack, AudioTrack, VideoTrack
 
-#: How far the times of sound may be from what RTMP says before they are put right. Timestamps in milliseconds are
+#: How far the times of sound may be from what RTMP says before they are corrected. Timestamps in milliseconds are
 #: never exact, and many encoders let them jitter; following that would tear gaps of some samples into the sound.
 SOUND_TOLERANCE_MS = 25
 
-#: No sample lasts longer, whatever the timestamps say: the fragment behind a gap has its own decode time.
-LONGEST_SAMPLE_MS = 60_000
+#: The length of a sample at most, whatever the timestamps say: the fragment after a gap has its own decode time.
+_MAX_SAMPLE_MS = 60_000
+
+#: Timestamps that go back further than this are no jitter: the publisher has started anew.
+_MAX_STEP_BACK_MS = 1000
+
+#: The length of a picture at most while the next one is not known.
+_MAX_GUESS_MS = 1000
+
+#: How far decoding may run ahead of the timestamps to bridge a gap.
+_MAX_LEAD_MS = 2000
 
 #: Flags of a sample (ISO/IEC 14496-12, section 8.8.3.1): what it depends on, what depends on it, where to start.
 _KEY_PICTURE = 0x02000000
@@ -40,17 +51,33 @@ _MOOF = struct.Struct(">I4sI4sII")
 _TRAF = struct.Struct(">I4s" + "I4sII" + "I4sIII" + "I4sIIi")
 _TFHD_FLAGS = 0x020000
 _TFDT_VERSION_1 = 1 << 24
-# Version 1, for composition times that may be negative. Which fields there are: offset, duration, size, flags, composition.
+# Version 1, for composition times that may be negative. The fields: offset, duration, size, flags, composition.
 _VIDEO_RUN_FLAGS = 1 << 24 | 0x000F01
 _AUDIO_RUN_FLAGS = 0x000301
 
-VIDEO_ENTRY = struct.Struct(">IIIi")
-AUDIO_ENTRY = struct.Struct(">II")
+# Duration, size, flags and composition time of a picture; duration and size of a packet of sound.
+_VIDEO_ENTRY = struct.Struct(">IIIi")
+_AUDIO_ENTRY = struct.Struct(">II")
+_ENTRY_FLAGS_AT = 8
+_ENTRY_COMPOSITION_AT = 12
 
-MOOF_HEADER_SIZE = _MOOF.size
-TRAF_HEADER_SIZE = _TRAF.size
+_U32_MAX = 0xFFFFFFFF
+_U32 = struct.Struct(">I")
+_I32 = struct.Struct(">i")
 
-_U32 = 0xFFFFFFFF
+# In a moof the number of the fragment; in a traf the track and the decode time.
+_NUMBER_AT = 20
+_TRACK_ID_AT = 20
+_TIME_AT = 36
+_UNPLACED_TIME = struct.Struct(">II")
+_TIME = struct.Struct(">Q")
+
+
+class TimeWentBackError(RtmpRelayError):
+    """The timestamps of a stream jumped back, and an MP4 cannot follow."""
+
+
+# -- making fragments ----------------------------------------------------------------------------------------
 
 
 @attrs.frozen
@@ -76,13 +103,13 @@ class _Run:
 
 @attrs.frozen(cache_hash=True)
 class FragmentEncoder:
-    """Makes fragments for tracks. Equal ones, of readers of the same stream, share their results."""
+    """Makes fragments for tracks. Equal encoders, of readers of the same stream, share their results."""
 
     video: VideoTrack | None
     audio: AudioTrack | None
 
     def is_changed_by(self, frame: MediaFrame) -> bool:
-        """Whether a frame brings decoder configuration that these tracks were not made for."""
+        """Whether a frame brings a decoder configuration that is not that of these tracks."""
         content, track = self._look_at(frame)
         if content is None or not content.configuration or content.is_empty:
             return False
@@ -104,7 +131,7 @@ class FragmentEncoder:
         return _fragment(runs) if runs else b""
 
     def _sort(self, frame: MediaFrame, pictures: list[_Sample], packets: list[_Sample]) -> None:
-        """Put coded media where it belongs; what no decoder of these tracks could use is left out."""
+        """Put coded media where it belongs; what the decoders of these tracks could not use is left out."""
         content, track = self._look_at(frame)
         if content is None or track is None or content.configuration or content.codec != track.codec:
             return
@@ -130,12 +157,12 @@ def _picture_run(track: VideoTrack, pictures: Sequence[_Sample]) -> _Run:
     latest = -1
     for picture in pictures:
         time = milliseconds_between(first_ms, picture.timestamp_ms)
-        latest = min(max(time, latest + 1), latest + LONGEST_SAMPLE_MS)
+        latest = min(max(time, latest + 1), latest + _MAX_SAMPLE_MS)
         decode_times.append(latest)
         shown_times.append(time + picture.content.composition_ms)
     end = latest + track.frame_ms
     entries = b"".join(
-        VIDEO_ENTRY.pack(
+        _VIDEO_ENTRY.pack(
             following - decoded, len(picture.data), _flags(picture.content), _within(shown - decoded)
         )
         for picture, decoded, shown, following in zip(
@@ -146,7 +173,7 @@ def _picture_run(track: VideoTrack, pictures: Sequence[_Sample]) -> _Run:
 
 
 def _within(composition_ms: int) -> int:
-    return max(-LONGEST_SAMPLE_MS, min(composition_ms, LONGEST_SAMPLE_MS))
+    return max(-_MAX_SAMPLE_MS, min(composition_ms, _MAX_SAMPLE_MS))
 
 
 def _flags(content: Content) -> int:
@@ -160,18 +187,18 @@ def _sound_run(track: AudioTrack, packets: Sequence[_Sample]) -> _Run:
     first_ms = packets[0].timestamp_ms
     rate = track.timescale
     tolerance = rate * SOUND_TOLERANCE_MS // 1000
-    longest = rate * LONGEST_SAMPLE_MS // 1000
+    longest = rate * _MAX_SAMPLE_MS // 1000
     lengths = [_packet_length(track, packet.data) for packet in packets]
     time = 0
     for index in range(1, len(packets)):
         time += lengths[index - 1]
-        said = milliseconds_between(first_ms, packets[index].timestamp_ms) * rate // 1000
-        if abs(said - time) > tolerance:
-            length = min(max(1, lengths[index - 1] + said - time), longest)
+        expected = milliseconds_between(first_ms, packets[index].timestamp_ms) * rate // 1000
+        if abs(expected - time) > tolerance:
+            length = min(max(1, lengths[index - 1] + expected - time), longest)
             time += length - lengths[index - 1]
             lengths[index - 1] = length
     entries = b"".join(
-        AUDIO_ENTRY.pack(length, len(packet.data)) for length, packet in zip(lengths, packets, strict=True)
+        _AUDIO_ENTRY.pack(length, len(packet.data)) for length, packet in zip(lengths, packets, strict=True)
     )
     return _Run(first_ms, entries, [packet.data for packet in packets], time + lengths[-1])
 
@@ -179,12 +206,12 @@ def _sound_run(track: AudioTrack, packets: Sequence[_Sample]) -> _Run:
 def _packet_length(track: AudioTrack, data: memoryview) -> int:
     if track.packet_samples is not None:
         return track.packet_samples
-    # A packet that makes no sense is taken for one of the usual 20 ms.
+    # A packet that makes no sense counts as one of the usual 20 ms.
     return opus_packet_samples(bytes(data[:2])) or track.timescale // 50
 
 
 def _fragment(runs: Sequence[tuple[int, _Run]]) -> bytes:
-    moof_size = MOOF_HEADER_SIZE + sum(TRAF_HEADER_SIZE + len(run.entries) for _, run in runs)
+    moof_size = _MOOF.size + sum(_TRAF.size + len(run.entries) for _, run in runs)
     parts: list[bytes | memoryview] = [_MOOF.pack(moof_size, b"moof", 16, b"mfhd", 0, 0)]
     offset = moof_size + BOX_HEADER_SIZE
     for track_id, run in runs:
@@ -198,8 +225,130 @@ def _fragment(runs: Sequence[tuple[int, _Run]]) -> bytes:
 
 def _traf(track_id: int, run: _Run, offset: int) -> bytes:
     flags = _VIDEO_RUN_FLAGS if track_id == VIDEO_TRACK_ID else _AUDIO_RUN_FLAGS
-    size = TRAF_HEADER_SIZE + len(run.entries)
+    size = _TRAF.size + len(run.entries)
     header = (size, b"traf", 16, b"tfhd", _TFHD_FLAGS, track_id)
-    unplaced = (20, b"tfdt", _TFDT_VERSION_1, run.first_ms & _U32, min(run.length, _U32))
+    unplaced = (20, b"tfdt", _TFDT_VERSION_1, run.first_ms & _U32_MAX, min(run.length, _U32_MAX))
     samples = (20 + len(run.entries), b"trun", flags, len(run.media), offset)
     return _TRAF.pack(*header, *unplaced, *samples)
+
+
+# -- placing fragments ---------------------------------------------------------------------------------------
+
+
+class FragmentPlacer:
+    """Puts fragments, as they come out of the `FragmentEncoder`, on one timeline.
+
+    Args:
+        begin_ms: The RTMP timestamp that becomes zero.
+    """
+
+    def __init__(self, encoder: FragmentEncoder, begin_ms: int) -> None:
+        self._clocks: dict[int, _Clock] = {}
+        if encoder.video is not None:
+            self._clocks[encoder.video.track_id] = _PictureClock(encoder.video)
+        if encoder.audio is not None:
+            self._clocks[encoder.audio.track_id] = _SoundClock(encoder.audio)
+        self._number = 0
+        # The latest timestamp on RTMP's circle of 49 days, and where it is on the timeline, which goes on.
+        self._timestamp = begin_ms
+        self._time_ms = 0
+
+    def place(self, fragment: bytes) -> tuple[bytes, memoryview]:
+        """The fragment with its number and its times: the part that is this reader's own, and the shared rest."""
+        (size,) = _U32.unpack_from(fragment)
+        moof = bytearray(fragment[:size])
+        self._number = self._number + 1 & _U32_MAX
+        _U32.pack_into(moof, _NUMBER_AT, self._number)
+        at = _MOOF.size
+        while at < size:
+            (traf_size,) = _U32.unpack_from(moof, at)
+            self._place_track(moof, at, at + traf_size)
+            at += traf_size
+        return bytes(moof), memoryview(fragment)[size:]
+
+    def _place_track(self, moof: bytearray, at: int, end: int) -> None:
+        (track_id,) = _U32.unpack_from(moof, at + _TRACK_ID_AT)
+        timestamp, length = _UNPLACED_TIME.unpack_from(moof, at + _TIME_AT)
+        self._time_ms += milliseconds_between(self._timestamp, timestamp)
+        self._timestamp = timestamp
+        decode_time = self._clocks[track_id].place(moof, at, end, self._time_ms, length)
+        _TIME.pack_into(moof, at + _TIME_AT, decode_time)
+
+
+class _Clock(Protocol):
+    """Where a track is on the timeline, in ticks of the track."""
+
+    def place(self, moof: bytearray, at: int, end: int, time_ms: int, length: int) -> int:
+        """The decode time of the samples in the traf from `at` to `end`, which begin at `time_ms` by RTMP."""
+
+
+class _SoundClock:
+    """Packets follow the ones before without a gap, unless the timestamps say that some are missing."""
+
+    def __init__(self, track: AudioTrack) -> None:
+        self._timescale = track.timescale
+        self._tolerance = track.timescale * SOUND_TOLERANCE_MS // 1000
+        self._last = -1
+        self._next: int | None = None
+
+    def place(self, moof: bytearray, at: int, end: int, time_ms: int, length: int) -> int:
+        due = time_ms * self._timescale // 1000
+        expected = self._next
+        if expected is not None and abs(due - expected) <= self._tolerance:
+            begin = expected
+        else:
+            _check_step(self._last, due, self._timescale)
+            begin = max(due, self._last + 1)
+        self._next = begin + length
+        (last_length,) = _U32.unpack_from(moof, end - _AUDIO_ENTRY.size)
+        self._last = self._next - last_length
+        return begin
+
+
+class _PictureClock:
+    """Pictures are shown when RTMP says, to the millisecond; they are decoded then too, unless a gap must be bridged.
+
+    When a picture is decoded later than twice the length of the one before, a browser (Media Source Extensions, "coded
+    frame processing") sees a break, and shows nothing until the next keyframe. Encoders skip pictures, and how long
+    the last one lasts is a guess. So after a gap pictures are decoded a little earlier than they could be, until the
+    time is made up for.
+    """
+
+    def __init__(self, track: VideoTrack) -> None:
+        self._usual_ms = track.frame_ms
+        # The decode time of the last picture, the length that it got, and when it was really due.
+        self._last = -1
+        self._last_length = 0
+        self._last_due: int | None = None
+
+    def place(self, moof: bytearray, at: int, end: int, time_ms: int, length: int) -> int:
+        first, last = at + _TRAF.size, end - _VIDEO_ENTRY.size
+        _check_step(self._last, time_ms, 1000)
+        begin = max(time_ms, self._last + 1)
+        begin -= self._lead(moof, first, end, begin)
+        (last_length,) = _U32.unpack_from(moof, last)
+        if first < last:
+            (interval,) = _U32.unpack_from(moof, last - _VIDEO_ENTRY.size)
+        else:
+            interval = 0 if self._last_due is None else time_ms - self._last_due
+        self._last = begin + length - last_length
+        self._last_due = time_ms + length - last_length
+        self._last_length = min(max(self._usual_ms, interval), _MAX_GUESS_MS)
+        _U32.pack_into(moof, last, self._last_length)
+        return begin
+
+    def _lead(self, moof: bytearray, first: int, end: int, begin: int) -> int:
+        """How much earlier the pictures are decoded to bridge a gap; they are shown when they would have been."""
+        (flags,) = _U32.unpack_from(moof, first + _ENTRY_FLAGS_AT)
+        lead = begin - self._last - 2 * self._last_length
+        if self._last_due is None or flags == _KEY_PICTURE or not 0 < lead <= _MAX_LEAD_MS:
+            return 0
+        for entry in range(first, end, _VIDEO_ENTRY.size):
+            (composition,) = _I32.unpack_from(moof, entry + _ENTRY_COMPOSITION_AT)
+            _I32.pack_into(moof, entry + _ENTRY_COMPOSITION_AT, composition + lead)
+        return lead
+
+
+def _check_step(last: int, due: int, timescale: int) -> None:
+    if due < last - _MAX_STEP_BACK_MS * timescale // 1000:
+        raise TimeWentBackError(f"the timestamps went back by {(last - due) / timescale:.1f} s")

@@ -1,10 +1,11 @@
-"""The beginning of a fragmented MP4: what kind of file it is, and which tracks it has (ISO/IEC 14496-12, 14496-14, -15)."""
+"""The beginning of a fragmented MP4: the type of the file, and its tracks (ISO/IEC 14496-12, 14496-14, -15)."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
 
+from rtmprelay.flv import Codec
 from rtmprelay.mp4.boxes import box, full_box
 from rtmprelay.mp4.tracks import AnyTrack, AudioTrack, VideoTrack
 
@@ -17,8 +18,8 @@ _MATRIX = struct.pack(">9I", 0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000)
 #: "und": three letters of five bits.
 _UNDETERMINED_LANGUAGE = 0x55C4
 
-#: Of a sample that needs no other: all sound, and the pictures at which decoding can start.
-SYNC_SAMPLE = 0x02000000
+#: The default flags of samples: they need no other one. The pictures in fragments bring their own flags.
+_SYNC_SAMPLE = 0x02000000
 
 # Descriptors of ISO/IEC 14496-1.
 _ES_DESCRIPTOR = 3
@@ -33,7 +34,7 @@ _MP3_LOW_RATE_OBJECT = 0x69
 
 
 def init_segment(tracks: Sequence[AnyTrack]) -> bytes:
-    """`ftyp` and `moov` of a stream without an end, whose media follows in fragments."""
+    """`ftyp` and `moov` of a stream without a known end; the media follows in fragments."""
     brands = (b"iso6", b"isom", b"mp41")
     movie_header = struct.pack(
         ">IIIIIH10x36s24xI", 0, 0, _MOVIE_TIMESCALE, 0, 0x10000, 0x100, _MATRIX, _NEXT_TRACK_ID
@@ -47,7 +48,7 @@ def init_segment(tracks: Sequence[AnyTrack]) -> bytes:
 
 
 def _track_extends(track: AnyTrack) -> bytes:
-    defaults = struct.pack(">IIIII", track.track_id, 1, 0, 0, SYNC_SAMPLE)
+    defaults = struct.pack(">IIIII", track.track_id, 1, 0, 0, _SYNC_SAMPLE)
     return full_box(b"trex", 0, 0, defaults)
 
 
@@ -55,7 +56,7 @@ def _track_box(track: AnyTrack) -> bytes:
     is_video = isinstance(track, VideoTrack)
     size = (track.width << 16, track.height << 16) if isinstance(track, VideoTrack) else (0, 0)
     volume = 0 if is_video else 0x100
-    # Flags: enabled, and part of what is shown.
+    # Flags: enabled, and shown.
     header = full_box(
         b"tkhd",
         0,
@@ -78,12 +79,12 @@ def _track_box(track: AnyTrack) -> bytes:
 
 
 def _data_information() -> bytes:
-    """The media is in this very file."""
+    """The media is in this file itself."""
     return box(b"dinf", full_box(b"dref", 0, 0, (1).to_bytes(4), full_box(b"url ", 0, 1)))
 
 
 def _sample_table(track: AnyTrack) -> bytes:
-    """Only what the samples are: the samples themselves are in the fragments."""
+    """Only the type of the samples: the samples themselves are in the fragments."""
     none = bytes(4)
     entry = _video_entry(track) if isinstance(track, VideoTrack) else _audio_entry(track)
     return box(
@@ -96,38 +97,43 @@ def _sample_table(track: AnyTrack) -> bytes:
     )
 
 
-#: How the box is called that holds a codec's configuration.
-_CONFIGURATION_BOXES = {b"avc1": b"avcC", b"hvc1": b"hvcC", b"av01": b"av1C"}
+#: The sample entry of a codec, and the box in it that holds the configuration.
+_VIDEO_ENTRIES = {
+    Codec.AVC: (b"avc1", b"avcC"),
+    Codec.HEVC: (b"hvc1", b"hvcC"),
+    Codec.AV1: (b"av01", b"av1C"),
+}
 
 
 def _video_entry(track: VideoTrack) -> bytes:
-    # 72 pixels an inch, one frame in a sample, no name of a compressor, 24 bits of colour, no colour table.
+    # 72 pixels an inch, one frame in a sample, no compressor name, 24 bits of colour, no colour table.
     fixed = struct.pack(">6xH16xHHII4xH32xHh", 1, track.width, track.height, 0x480000, 0x480000, 1, 0x18, -1)
-    return box(track.codec, fixed, box(_CONFIGURATION_BOXES[track.codec], track.configuration))
+    entry, configuration = _VIDEO_ENTRIES[track.codec]
+    return box(entry, fixed, box(configuration, track.configuration))
 
 
 def _audio_entry(track: AudioTrack) -> bytes:
     # The field for the rate ends at 65535 Hz; decoders read the real one from the configuration.
     rate = track.timescale if track.timescale <= 0xFFFF else 0
     fixed = struct.pack(">6xH8xHH4xI", 1, track.channels, 16, rate << 16)
-    if track.codec == b"Opus":
+    if track.codec is Codec.OPUS:
         return box(b"Opus", fixed, box(b"dOps", _opus_specific(track.configuration)))
     return box(b"mp4a", fixed, full_box(b"esds", 0, 0, _es_descriptor(track)))
 
 
 def _opus_specific(head: bytes) -> bytes:
-    """OpusHead (RFC 7845) as MP4 has it: version 0, the largest byte first, the table of channels behind."""
+    """OpusHead (RFC 7845) as MP4 has it: version 0, the largest byte first, then the table of channels."""
     channels, skip, rate, gain, mapping = struct.unpack_from("<BHIhB", head, 9)
     specific = struct.pack(">BBHIhB", 0, channels, skip, rate, gain, mapping)
     return specific + (head[19 : 21 + channels] if mapping else b"")
 
 
 def _es_descriptor(track: AudioTrack) -> bytes:
-    if track.codec == b"mp4a":
+    if track.codec is Codec.AAC:
         kind, specific = _AAC_OBJECT, _descriptor(_DECODER_SPECIFIC_INFO, track.configuration)
     else:
         kind, specific = _MP3_OBJECT if track.timescale > 24000 else _MP3_LOW_RATE_OBJECT, b""
-    # The size of the decoder's buffer and the bitrates are not known: zero.
+    # Zeros: the size of the decoder's buffer and the bitrates are not known.
     decoder = _descriptor(_DECODER_CONFIG, bytes([kind, _AUDIO_STREAM]) + bytes(11) + specific)
     sync_layer = _descriptor(_SYNC_LAYER_CONFIG, b"\x02")
     return _descriptor(_ES_DESCRIPTOR, track.track_id.to_bytes(2) + b"\0" + decoder + sync_layer)

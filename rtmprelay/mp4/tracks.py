@@ -1,4 +1,7 @@
-"""The tracks of a stream, as their decoder configuration describes them."""
+"""The tracks of a stream: what each one is, and how they are found in the first frames.
+
+An MP4 must say at its beginning which tracks it has.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ import attrs
 
 from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.errors import RtmpRelayError
-from rtmprelay.flv.contents import Content
-from rtmprelay.flv.picture_size import picture_size
-from rtmprelay.flv.sampling import OPUS_RATE, aac_sampling, mp3_sampling
-from rtmprelay.media import MediaKind
+from rtmprelay.flv import AnyCodec, Codec
+from rtmprelay.flv.codec_headers import OPUS_RATE, aac_sampling, mp3_sampling, picture_size
+from rtmprelay.flv.script import decode_metadata
+from rtmprelay.flv.tags import TagInfo, audio_content, describe_audio, describe_video, video_content
+from rtmprelay.media import TIMESTAMP_MODULUS, MediaFrame, MediaKind, milliseconds_between
 
 VIDEO_TRACK_ID = 1
 AUDIO_TRACK_ID = 2
@@ -19,99 +23,101 @@ AUDIO_TRACK_ID = 2
 #: Pictures are placed as exactly as RTMP says: in milliseconds.
 VIDEO_TIMESCALE = 1000
 
-#: What goes into an MP4, by the FourCC of Enhanced RTMP.
-VIDEO_CODECS = {b"avc1": "H.264 AVC", b"hvc1": "H.265 HEVC", b"av01": "AV1"}
-AUDIO_CODECS = {b"mp4a": "AAC", b"Opus": "Opus", b".mp3": "MP3"}
-
-#: The names of all codecs that go into an MP4, as `rtmprelay.flv.tags` has them.
-SUPPORTED_CODECS = frozenset((*VIDEO_CODECS.values(), *AUDIO_CODECS.values()))
+#: The codecs that can be put into an MP4.
+_VIDEO_CODECS = frozenset((Codec.AVC, Codec.HEVC, Codec.AV1))
+_AUDIO_CODECS = frozenset((Codec.AAC, Codec.OPUS, Codec.MP3))
+SUPPORTED_CODECS = _VIDEO_CODECS | _AUDIO_CODECS
 
 #: Those of them whose media comes without a decoder configuration before it.
-CODECS_WITHOUT_HEADER = frozenset(("MP3",))
+CODECS_WITHOUT_HEADER = frozenset((Codec.MP3,))
 
-#: The fixed part of each codec's configuration: less is no configuration.
-_SMALLEST_CONFIGURATION = {b"avc1": 7, b"hvc1": 23, b"av01": 4, b"Opus": 19, b"mp4a": 2}
+#: The size of the fixed part of each codec's configuration.
+_MIN_CONFIGURATION_SIZE = {Codec.AVC: 7, Codec.HEVC: 23, Codec.AV1: 4, Codec.OPUS: 19, Codec.AAC: 2}
 
 _DEFAULT_FRAME_MS = 40
+
+#: Milliseconds of a stream after which an MP4 begins without the tracks that are still missing.
+MAX_WAIT_MS = 1000
+
+#: The same as frames, for streams whose timestamps stand still.
+MAX_WAIT_FRAMES = 1000
 
 
 class UnsupportedMediaError(RtmpRelayError):
     """A stream has something in it that cannot be put into an MP4."""
 
 
+def check_codec(codec: AnyCodec | None) -> None:
+    """Raise UnsupportedMediaError if a codec cannot be put into an MP4."""
+    if codec is not None and codec not in SUPPORTED_CODECS:
+        raise UnsupportedMediaError(f"{codec.display_name} cannot be put into an MP4 here")
+
+
+# -- tracks --------------------------------------------------------------------------------------------------
+
+
 @attrs.frozen(cache_hash=True)
 class Track:
-    """What is the same for video and audio. Tracks are values: equal ones make equal fragments."""
+    """What video and audio tracks have in common. Tracks are values: equal ones make equal fragments."""
 
-    codec: bytes
+    codec: Codec
     configuration: bytes
 
 
 @attrs.frozen(cache_hash=True)
 class VideoTrack(Track):
-    """Pictures."""
-
     width: int
     height: int
-    #: The usual distance of two pictures.
+    #: The usual time from one picture to the next.
     frame_ms: int
 
-    kind = MediaKind.VIDEO
     track_id = VIDEO_TRACK_ID
     timescale = VIDEO_TIMESCALE
-
-    @property
-    def codec_name(self) -> str:
-        """The codec, for people."""
-        return VIDEO_CODECS[self.codec]
 
 
 @attrs.frozen(cache_hash=True)
 class AudioTrack(Track):
-    """Sound. Its clock ticks once a sample, so that packets follow each other without gaps."""
+    """Its clock ticks once a sample, so that packets follow each other without gaps."""
 
     timescale: int
     channels: int
     #: How many samples each packet has; None if every packet says it itself (Opus).
     packet_samples: int | None
 
-    kind = MediaKind.AUDIO
     track_id = AUDIO_TRACK_ID
-
-    @property
-    def codec_name(self) -> str:
-        """The codec, for people."""
-        return AUDIO_CODECS[self.codec]
 
 
 AnyTrack = VideoTrack | AudioTrack
 
 
-def video_track(payload: bytes, content: Content, metadata: Mapping[str, AmfValue]) -> VideoTrack:
-    """The track of a video sequence header of one of the codecs above."""
-    configuration = _configuration(payload, content, VIDEO_CODECS[content.codec])
-    width, height = picture_size(payload) or (_size(metadata, "width"), _size(metadata, "height"))
-    return VideoTrack(
-        content.codec, configuration, min(width, 65535), min(height, 65535), _frame_ms(metadata)
-    )
+def _video_track(
+    codec: Codec, configuration: bytes, payload: bytes, metadata: Mapping[str, AmfValue]
+) -> VideoTrack:
+    _check_configuration(codec, configuration)
+    width, height = picture_size(payload) or (_side(metadata, "width"), _side(metadata, "height"))
+    return VideoTrack(codec, configuration, min(width, 65535), min(height, 65535), _frame_ms(metadata))
 
 
-def audio_track(payload: bytes, content: Content) -> AudioTrack:
-    """The track of an audio sequence header; MP3, which has none, needs its first packet."""
-    if content.codec == b".mp3":
-        found = mp3_sampling(content.of(payload))
-        if found is None:
-            raise UnsupportedMediaError("this is not MP3 as the publisher says")
-        return AudioTrack(content.codec, b"", found.rate, found.channels, found.packet_samples)
-    configuration = _configuration(payload, content, AUDIO_CODECS[content.codec])
-    if content.codec == b"Opus":
+def _audio_track(codec: Codec, configuration: bytes) -> AudioTrack:
+    """MP3 has no decoder configuration: its first packet says the same."""
+    if codec is Codec.MP3:
+        return _mp3_track(configuration)
+    _check_configuration(codec, configuration)
+    if codec is Codec.OPUS:
         if not _is_opus_head(configuration):
             raise UnsupportedMediaError("the decoder configuration of Opus cannot be read")
-        return AudioTrack(content.codec, configuration, OPUS_RATE, configuration[9], None)
-    found = aac_sampling(configuration)
-    if found is None:
+        return AudioTrack(codec, configuration, OPUS_RATE, configuration[9], None)
+    sampling = aac_sampling(configuration)
+    if sampling is None:
         raise UnsupportedMediaError("the decoder configuration of AAC cannot be read")
-    return AudioTrack(content.codec, configuration, found.rate, found.channels, found.packet_samples)
+    return AudioTrack(codec, configuration, sampling.rate, sampling.channels, sampling.packet_samples)
+
+
+def _mp3_track(packet: bytes) -> AudioTrack:
+    sampling = mp3_sampling(packet)
+    if sampling is None:
+        raise UnsupportedMediaError("the publisher announces MP3, but its packets are something else")
+    return AudioTrack(Codec.MP3, b"", sampling.rate, sampling.channels, sampling.packet_samples)
 
 
 def _is_opus_head(configuration: bytes) -> bool:
@@ -121,14 +127,12 @@ def _is_opus_head(configuration: bytes) -> bool:
     return configuration.startswith(b"OpusHead") and channels > 0 and len(configuration) >= size
 
 
-def _configuration(payload: bytes, content: Content, name: str) -> bytes:
-    configuration = content.of(payload)
-    if len(configuration) < _SMALLEST_CONFIGURATION[content.codec]:
-        raise UnsupportedMediaError(f"the decoder configuration of {name} is cut short")
-    return configuration
+def _check_configuration(codec: Codec, configuration: bytes) -> None:
+    if len(configuration) < _MIN_CONFIGURATION_SIZE[codec]:
+        raise UnsupportedMediaError(f"the decoder configuration of {codec.display_name} is cut short")
 
 
-def _size(metadata: Mapping[str, AmfValue], name: str) -> int:
+def _side(metadata: Mapping[str, AmfValue], name: str) -> int:
     value = metadata.get(name)
     return int(value) if isinstance(value, float | int) and 0 < value <= 65535 else 0
 
@@ -138,3 +142,127 @@ def _frame_ms(metadata: Mapping[str, AmfValue]) -> int:
     if isinstance(rate, float | int) and 0.5 <= rate <= 500:
         return round(1000 / rate)
     return _DEFAULT_FRAME_MS
+
+
+# -- finding them --------------------------------------------------------------------------------------------
+
+_BOTH = frozenset((MediaKind.VIDEO, MediaKind.AUDIO))
+
+
+def promised_kinds(metadata: Mapping[str, AmfValue]) -> frozenset[MediaKind]:
+    """The kinds of media that a publisher announces; both if it does not say."""
+    found = set()
+    for kind, signs, denial in (
+        (MediaKind.VIDEO, ("videocodecid", "width", "framerate"), "hasVideo"),
+        (MediaKind.AUDIO, ("audiocodecid", "audiosamplerate", "audiochannels"), "hasAudio"),
+    ):
+        if metadata.get(denial) is not False and any(sign in metadata for sign in (*signs, denial)):
+            found.add(kind)
+    return frozenset(found) or _BOTH
+
+
+class TrackFinder:
+    """Finds the tracks: give it frame after frame until `is_complete`.
+
+    It waits for a first frame of each kind that the metadata announces: the timeline begins at the earliest
+    of them. What does not come within a second of media is left out.
+
+    Args:
+        wait_for_keyframe: Pictures before the next keyframe will not be delivered.
+    """
+
+    def __init__(self, wait_for_keyframe: bool = False) -> None:
+        self.is_complete = False
+        #: What was found so far.
+        self.video: VideoTrack | None = None
+        self.audio: AudioTrack | None = None
+        self._wait_for_keyframe = wait_for_keyframe
+        self._metadata: dict[str, AmfValue] = {}
+        self._firsts: dict[MediaKind, int] = {}
+        self._began_at: int | None = None
+        self._newest = 0
+        self._frames = 0
+
+    def note(self, frame: MediaFrame) -> None:
+        """Look at a frame.
+
+        Raises:
+            UnsupportedMediaError: This stream cannot become an MP4.
+        """
+        self._frames += 1
+        if frame.kind is MediaKind.VIDEO:
+            self._note_video(frame)
+        elif frame.kind is MediaKind.AUDIO:
+            self._note_audio(frame)
+        else:
+            self._metadata = decode_metadata(frame.payload) or self._metadata
+        self.is_complete = self._is_all_there() or self._waited_enough()
+
+    def _note_video(self, frame: MediaFrame) -> None:
+        content = video_content(frame.payload)
+        codec = None if content is None else content.codec
+        if content is None or not isinstance(codec, Codec) or codec not in _VIDEO_CODECS:
+            self._note_other(frame, describe_video(frame.payload))
+        elif content.configuration:
+            if not content.is_empty:
+                self.video = _video_track(codec, content.of(frame.payload), frame.payload, self._metadata)
+        elif content.keyframe or not self._wait_for_keyframe:
+            self._wait_for_keyframe = False
+            self._note_coded(frame)
+
+    def _note_audio(self, frame: MediaFrame) -> None:
+        content = audio_content(frame.payload)
+        codec = None if content is None else content.codec
+        if content is None or not isinstance(codec, Codec) or codec not in _AUDIO_CODECS:
+            self._note_other(frame, describe_audio(frame.payload))
+        elif content.configuration:
+            if not content.is_empty:
+                self.audio = _audio_track(codec, content.of(frame.payload))
+        else:
+            if codec is Codec.MP3 and self.audio is None:
+                self.audio = _audio_track(codec, content.of(frame.payload))
+            self._note_coded(frame)
+
+    def _note_other(self, frame: MediaFrame, info: TagInfo) -> None:
+        """Media that no track here can hold. The tracks beside track 0 may have any codec."""
+        if not info.tracks or 0 in info.tracks:
+            check_codec(info.codec)
+        if info.coded:
+            self._note_time(frame.timestamp_ms)
+
+    def _note_coded(self, frame: MediaFrame) -> None:
+        self._firsts.setdefault(frame.kind, frame.timestamp_ms)
+        self._note_time(frame.timestamp_ms)
+
+    def _note_time(self, timestamp_ms: int) -> None:
+        if self._began_at is None:
+            self._began_at = timestamp_ms
+        self._newest = timestamp_ms
+
+    def _is_all_there(self) -> bool:
+        tracks = {MediaKind.VIDEO: self.video, MediaKind.AUDIO: self.audio}
+        return all(
+            tracks[kind] is not None and kind in self._firsts for kind in promised_kinds(self._metadata)
+        )
+
+    def _waited_enough(self) -> bool:
+        if self._began_at is None:
+            return False
+        waited_ms = milliseconds_between(self._began_at, self._newest)
+        if waited_ms < MAX_WAIT_MS and self._frames < MAX_WAIT_FRAMES:
+            return False
+        if self.video is None and self.audio is None:
+            raise UnsupportedMediaError("this stream has sent nothing that tells its codecs")
+        return True
+
+    @property
+    def has_media(self) -> bool:
+        """Whether a file could be made of what was found so far."""
+        return bool(self._firsts) and (self.video is not None or self.audio is not None)
+
+    @property
+    def begin_ms(self) -> int:
+        """The timestamp at which the stream begins."""
+        begin = self._began_at or 0
+        earliest = min((milliseconds_between(begin, first) for first in self._firsts.values()), default=0)
+        return (begin + earliest) % TIMESTAMP_MODULUS

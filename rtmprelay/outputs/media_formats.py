@@ -7,13 +7,18 @@ from collections.abc import Sequence
 import attrs
 from typing_extensions import override
 
+from rtmprelay.flv import AnyCodec
 from rtmprelay.flv.container import encode_tags, file_header
 from rtmprelay.media import MediaKind
-from rtmprelay.mp4.fragments import FragmentEncoder
+from rtmprelay.mp4.fragments import FragmentEncoder, FragmentPlacer, TimeWentBackError
 from rtmprelay.mp4.init_segment import init_segment
-from rtmprelay.mp4.placing import FragmentPlacer, TimeWentBackError
-from rtmprelay.mp4.track_finder import TrackFinder, promised_kinds
-from rtmprelay.mp4.tracks import CODECS_WITHOUT_HEADER, SUPPORTED_CODECS, UnsupportedMediaError
+from rtmprelay.mp4.tracks import (
+    CODECS_WITHOUT_HEADER,
+    SUPPORTED_CODECS,
+    TrackFinder,
+    UnsupportedMediaError,
+    promised_kinds,
+)
 from rtmprelay.outputs.media_reader import MediaReader
 from rtmprelay.outputs.media_response import chunk
 from rtmprelay.streams.frames import FrameBatch, FrameRole, LiveFrame
@@ -88,7 +93,7 @@ class Mp4Reader(MediaReader):
 
     _placer: FragmentPlacer
     _tracks: FragmentEncoder
-    _known_codecs: frozenset[str | None]
+    _known_codecs: frozenset[AnyCodec | None]
     # Until the tracks are known, frames wait in the queue.
     _finder: TrackFinder | None = None
 
@@ -158,12 +163,12 @@ class Mp4Reader(MediaReader):
 
     def _begin_media(self, finder: TrackFinder) -> None:
         self._finder = None
-        tracks = self._tracks = finder.encoder()
+        tracks = self._tracks = FragmentEncoder(finder.video, finder.audio)
         self._placer = FragmentPlacer(tracks, finder.begin_ms)
         found = [track for track in (tracks.video, tracks.audio) if track is not None]
         # Of the others a header tells that they come, and that is looked at.
-        unannounced = CODECS_WITHOUT_HEADER - {track.codec_name for track in found}
-        self._known_codecs = frozenset((None, *SUPPORTED_CODECS)) - unannounced
+        unannounced = CODECS_WITHOUT_HEADER - {track.codec for track in found}
+        self._known_codecs = frozenset[AnyCodec | None]((None, *SUPPORTED_CODECS)) - unannounced
         self.attach(self._write_fragment, Mp4FrameEncoder(tracks))
         self._response.begin(MP4_TYPE)
         self._response.write_parts(init_segment(found))

@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 
 from rtmprelay.errors import ConfigError
-from rtmprelay.flv.reserved_metadata import DEFAULT_SPACE
+from rtmprelay.flv.file_metadata import DEFAULT_SPACE
 from rtmprelay.quantities import MEBIBYTE
 
 #: A segment shorter than a group of pictures makes no sense, and a file for each frame does harm.

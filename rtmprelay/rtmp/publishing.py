@@ -9,6 +9,7 @@ from zope.interface import implementer
 
 from rtmprelay.event_bus import EventBus
 from rtmprelay.events import CodecDetected, MediaStatistics, PublishStopped
+from rtmprelay.flv import AnyCodec, display_name
 from rtmprelay.interfaces import IStreamPublisher
 from rtmprelay.media import MediaFrame
 from rtmprelay.streams.live_stream import LiveStream
@@ -56,7 +57,7 @@ class Publication:
         self._stream_id = stream_id
         self._events = connection.event_bus
         self._began = now
-        self._reported_codecs: tuple[str | None, str | None] = (None, None)
+        self._reported_codecs: tuple[AnyCodec | None, AnyCodec | None] = (None, None)
         self._reports = 0
         self._reported_at = now
         self._reported = (0, 0)
@@ -84,7 +85,7 @@ class Publication:
             return
         stream.publish_frames(frames, now, self._connection.reading_pause)
         video, audio = self._reported_codecs
-        # Names of codecs are shared constants, so that in the common case these are two comparisons of addresses.
+        # Codecs are members of an enum, so in the common case these are two comparisons of addresses.
         if stream.video_codec is not video or stream.audio_codec is not audio:
             self._report_codecs(stream, now)
 
@@ -99,14 +100,14 @@ class Publication:
                 self._reports += 1
                 self._tell_codecs(*codecs)
 
-    def _tell_codecs(self, video: str | None, audio: str | None) -> None:
+    def _tell_codecs(self, video: AnyCodec | None, audio: AnyCodec | None) -> None:
         self._events.publish(
             CodecDetected(
                 connection=self.connection_id,
                 stream=self.key,
                 stream_key=self.key,
-                video=video,
-                audio=audio,
+                video=display_name(video),
+                audio=display_name(audio),
             )
         )
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import attrs
 
+from rtmprelay.flv import AnyCodec
 from rtmprelay.flv.script import is_metadata
 from rtmprelay.flv.tags import TagInfo, describe_audio, describe_video
 from rtmprelay.media import MediaFrame, MediaKind
@@ -38,7 +39,7 @@ class LiveFrame:
     size: int
     #: For a startup frame: which other one it replaces.
     startup_key: Hashable = None
-    codec: str | None = None
+    codec: AnyCodec | None = None
 
 
 METADATA_KEY = "metadata"

@@ -8,6 +8,7 @@ import attrs
 from twisted.logger import Logger
 
 from rtmprelay.amf.amf0 import AmfValue
+from rtmprelay.flv import AnyCodec
 from rtmprelay.flv.script import decode_metadata, is_clear_data_frame, without_set_data_frame
 from rtmprelay.interfaces import IFrameSubscriber, IStreamPublisher
 from rtmprelay.media import MediaFrame, MediaKind
@@ -51,8 +52,8 @@ class LiveStream:
         self.publisher: IStreamPublisher | None = None
         self.started_at = 0.0
         self.last_frame_at = 0.0
-        self.video_codec: str | None = None
-        self.audio_codec: str | None = None
+        self.video_codec: AnyCodec | None = None
+        self.audio_codec: AnyCodec | None = None
         self.metadata: dict[str, AmfValue] = {}
         self.counters = StreamCounters()
         #: What players of this stream that have left got and lost.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay.event_bus import EventBus
-from rtmprelay.mp4.track_finder import check_codec
-from rtmprelay.mp4.tracks import UnsupportedMediaError
+from rtmprelay.mp4.tracks import UnsupportedMediaError, check_codec
 from rtmprelay.outputs.media_formats import FLV_TYPE, MP4_TYPE, FlvReader, Mp4Reader, cannot_be_mp4
 from rtmprelay.outputs.media_reader import LiveMediaSettings, MediaReader, Surroundings, Visitor
 from rtmprelay.outputs.media_response import MediaResponse, write_headers

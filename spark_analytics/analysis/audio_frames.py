@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from rtmprelay.flv.contents import audio_content
-from rtmprelay.flv.sampling import OPUS_RATE, aac_sampling, mp3_sampling, opus_packet_samples
+from rtmprelay.flv import Codec
+from rtmprelay.flv.codec_headers import OPUS_RATE, aac_sampling, mp3_sampling, opus_packet_samples
+from rtmprelay.flv.tags import audio_content
 
 #: Sample rates by the number in the first byte, of codecs that say no more.
 _LEGACY_RATES = (5512, 11025, 22050, 44100)
@@ -28,18 +29,17 @@ def sound_of(payload: bytes) -> Sound | None:
         return Sound(_LEGACY_RATES[payload[0] >> 2 & 3], 1 + (payload[0] & 1)) if is_legacy else None
     data = content.of(payload)
     match content.codec, content.configuration:
-        case b"mp4a", True:
+        case Codec.AAC, True:
             found = aac_sampling(data)
-        case b".mp3", False:
+        case Codec.MP3, False:
             found = mp3_sampling(data)
-        case b"Opus", True:
+        case Codec.OPUS, True:
             return Sound(OPUS_RATE, data[9]) if len(data) > 9 and data.startswith(b"OpusHead") else None
-        case b"Opus", False:
+        case Codec.OPUS, False:
             samples = opus_packet_samples(data)
             return None if samples is None else Sound(OPUS_RATE, None, samples * 1000 / OPUS_RATE)
         case _:
             return None
     if found is None or not found.rate:
         return None
-    length = None if found.packet_samples is None else found.packet_samples * 1000 / found.rate
-    return Sound(found.rate, found.channels, length)
+    return Sound(found.rate, found.channels, found.packet_samples * 1000 / found.rate)

@@ -8,8 +8,8 @@ from functools import lru_cache
 import attrs
 import numpy as np
 
+from rtmprelay.flv.codec_headers import picture_size
 from rtmprelay.flv.container import TAG_HEADER_SIZE
-from rtmprelay.flv.picture_size import picture_size
 from rtmprelay.media import MediaKind
 from spark_analytics.analysis.audio_frames import Sound, sound_of
 from spark_analytics.analysis.beginning import Beginning
@@ -163,7 +163,7 @@ class BlockReader:
 
     def _note_codecs(self, part: Part, tags: TagArrays, codes: Codes, side: Flags) -> None:
         table = self._classifier.table
-        names = [one.info.codec for one in table.classes]
+        names = [one.codec_name for one in table.classes]
         codecs_of = table.codec_numbers(codes)
         headers = table.where(codes, lambda one: one.info.sequence_header)
         for kind in (MediaKind.VIDEO, MediaKind.AUDIO):

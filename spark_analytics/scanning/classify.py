@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from rtmprelay.flv import AnyCodec, UnknownCodec
 from rtmprelay.flv.container import TAG_HEADER_SIZE
 from rtmprelay.flv.enhanced_header import AudioPacketType, MultitrackType, VideoPacketType
 from rtmprelay.flv.tags import UNKNOWN, TagInfo, composition_time_ms, describe_audio, describe_video
@@ -18,8 +19,8 @@ from spark_analytics.scanning.tag_arrays import HEAD_SIZE, Integers, TagArrays
 Codes = npt.NDArray[np.int16]
 Flags = npt.NDArray[np.bool_]
 
-#: What a codec is called that nobody has a name for. A stranger's file may have any number of them.
-OTHER_CODEC = "other"
+#: Stands for every codec that has no name. A stranger's file may have any number of them.
+OTHER_CODEC = UnknownCodec(b"")
 
 #: Different first bytes of enhanced payloads that are remembered; real files have a handful.
 _MOST_REMEMBERED = 4096
@@ -45,6 +46,12 @@ class TagClass:
     info: TagInfo
     side_track: bool = False
 
+    @property
+    def codec_name(self) -> str | None:
+        """The codec as the tables show it."""
+        codec = self.info.codec
+        return "other" if codec is OTHER_CODEC else codec.display_name if codec is not None else None
+
 
 class ClassTable:
     """Gives numbers to classes, and properties of many numbers at once."""
@@ -55,14 +62,14 @@ class ClassTable:
         self._coded: Flags = np.empty(0, np.bool_)
         self._keyframe: Flags = np.empty(0, np.bool_)
         self._codec: Codes = np.empty(0, np.int16)
-        self._codecs: dict[str | None, int] = {None: -1}
+        self._codecs: dict[AnyCodec | None, int] = {None: -1}
         self.no_media = self.number(TagClass(None, UNKNOWN))
         self.script = self.number(TagClass(MediaKind.DATA, UNKNOWN))
 
     def number(self, tag_class: TagClass) -> int:
         """The number of a class; there are some hundred at most, because unknown codecs are one, and so are side tracks."""
         info = tag_class.info
-        codec = OTHER_CODEC if info.codec is not None and info.codec.startswith("FourCC ") else info.codec
+        codec = OTHER_CODEC if isinstance(info.codec, UnknownCodec) else info.codec
         side_track = bool(info.tracks) and 0 not in info.tracks
         plain = TagClass(tag_class.kind, attrs.evolve(info, codec=codec, tracks=()), side_track)
         known = self._numbers.get(plain)

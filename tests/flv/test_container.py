@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtmprelay.errors import BadRecordingError, LocalProtocolError
+from rtmprelay.flv import Codec
 from rtmprelay.flv.container import MAX_PAYLOAD_SIZE, FlvTag, TagReader, encode_tag, file_header, read_tags
 from rtmprelay.flv.script import decode_metadata
 from rtmprelay.flv.tags import TagInfo, describe_audio, describe_video
@@ -205,7 +206,7 @@ def test_a_file_made_by_ffmpeg(
 
 
 def assert_stream(infos: list[TagInfo], codec: str, *, has_header: bool) -> None:
-    assert {info.codec for info in infos} == {codec}
+    assert {info.codec for info in infos} == {Codec(codec)}
     headers = [at for at, info in enumerate(infos) if info.sequence_header]
     # FFmpeg says the configuration of AV1 twice.
     assert headers in ([0], [0, 1]) if has_header else not headers

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rtmprelay.flv.codec_headers import picture_size
 from rtmprelay.flv.container import read_tags
-from rtmprelay.flv.picture_size import picture_size
 from rtmprelay.flv.tags import describe_video
 from rtmprelay.media import MediaKind
 

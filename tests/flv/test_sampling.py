@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtmprelay.flv.sampling import Sampling, aac_sampling, mp3_sampling, opus_packet_samples
+from rtmprelay.flv.codec_headers import Sampling, aac_sampling, mp3_sampling, opus_packet_samples
 
 AAC = [
     ("1210", Sampling(44100, 2, 1024)),

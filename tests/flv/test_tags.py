@@ -8,32 +8,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rtmprelay.flv import Codec, UnknownCodec
 from rtmprelay.flv.enhanced_header import MAX_EXTENSIONS, MAX_TRACKS
 from rtmprelay.flv.tags import UNKNOWN, TagInfo, composition_time_ms, describe_audio, describe_video
 
 DATA = b"\x00\x00\x00media"
 
 
-def header_of(codec: str, tracks: tuple[int, ...] = (), *, enhanced: bool = False) -> TagInfo:
-    return TagInfo(codec=codec, sequence_header=True, coded=False, enhanced=enhanced, tracks=tracks)
+def header_of(codec: str, tracks: tuple[int, ...] = ()) -> TagInfo:
+    return TagInfo(codec=Codec(codec), sequence_header=True, coded=False, tracks=tracks)
 
 
-def end_of(codec: str, *, enhanced: bool = False) -> TagInfo:
-    return TagInfo(codec=codec, sequence_end=True, coded=False, enhanced=enhanced)
+def end_of(codec: str) -> TagInfo:
+    return TagInfo(codec=Codec(codec), sequence_end=True, coded=False)
 
 
-def command_of(codec: str | None, *, enhanced: bool = False) -> TagInfo:
-    return TagInfo(codec=codec, coded=False, enhanced=enhanced)
+def command_of(codec: str | None) -> TagInfo:
+    return TagInfo(codec=None if codec is None else Codec(codec), coded=False)
 
 
-def frame_of(
-    codec: str, *, key: bool = False, enhanced: bool = False, tracks: tuple[int, ...] = ()
-) -> TagInfo:
-    return TagInfo(codec=codec, keyframe=key, enhanced=enhanced, tracks=tracks)
+def frame_of(codec: str, *, key: bool = False, tracks: tuple[int, ...] = ()) -> TagInfo:
+    return TagInfo(codec=Codec(codec), keyframe=key, tracks=tracks)
 
 
 def extras_of(codec: str) -> TagInfo:
-    return TagInfo(codec=codec, startup_metadata=True, coded=False, enhanced=True)
+    return TagInfo(codec=Codec(codec), startup_metadata=True, coded=False)
 
 
 def track(track_id: int, data: bytes) -> bytes:
@@ -51,7 +50,7 @@ def legacy_packeted(codec_id: int, codec: str) -> list[tuple[bytes, TagInfo]]:
         (bytes([0x10 | codec_id, 0]) + DATA, header_of(codec)),
         (bytes([0x10 | codec_id, 1]) + DATA, frame_of(codec, key=True)),
         (bytes([0x20 | codec_id, 1]) + DATA, frame_of(codec)),
-        (bytes([0x30 | codec_id, 1]) + DATA, TagInfo(codec=codec, disposable=True)),
+        (bytes([0x30 | codec_id, 1]) + DATA, TagInfo(codec=Codec(codec))),
         (bytes([0x40 | codec_id, 1]) + DATA, frame_of(codec, key=True)),
         (bytes([0x10 | codec_id, 2]) + bytes(3), end_of(codec)),
         # The second byte of a command frame is the command: this must not become a sequence header.
@@ -64,7 +63,7 @@ def legacy_plain(codec_id: int, codec: str) -> list[tuple[bytes, TagInfo]]:
     return [
         (bytes([0x10 | codec_id]) + DATA, frame_of(codec, key=True)),
         (bytes([0x20 | codec_id]) + DATA, frame_of(codec)),
-        (bytes([0x30 | codec_id]) + DATA, TagInfo(codec=codec, disposable=True)),
+        (bytes([0x30 | codec_id]) + DATA, TagInfo(codec=Codec(codec))),
         (bytes([0x40 | codec_id]) + DATA, frame_of(codec, key=True)),
         (bytes([0x50 | codec_id]) + b"\x00", command_of(codec)),
     ]
@@ -72,26 +71,26 @@ def legacy_plain(codec_id: int, codec: str) -> list[tuple[bytes, TagInfo]]:
 
 def enhanced_video(fourcc: bytes, codec: str) -> list[tuple[bytes, TagInfo]]:
     return [
-        (b"\x90" + fourcc + DATA, header_of(codec, enhanced=True)),
-        (b"\x91" + fourcc + DATA, frame_of(codec, key=True, enhanced=True)),
-        (b"\xa1" + fourcc + DATA, frame_of(codec, enhanced=True)),
-        (b"\xb1" + fourcc + DATA, TagInfo(codec=codec, enhanced=True, disposable=True)),
-        (b"\x92" + fourcc, end_of(codec, enhanced=True)),
-        (b"\x93" + fourcc + DATA, frame_of(codec, key=True, enhanced=True)),
-        (b"\xa3" + fourcc + DATA, frame_of(codec, enhanced=True)),
+        (b"\x90" + fourcc + DATA, header_of(codec)),
+        (b"\x91" + fourcc + DATA, frame_of(codec, key=True)),
+        (b"\xa1" + fourcc + DATA, frame_of(codec)),
+        (b"\xb1" + fourcc + DATA, TagInfo(codec=Codec(codec))),
+        (b"\x92" + fourcc, end_of(codec)),
+        (b"\x93" + fourcc + DATA, frame_of(codec, key=True)),
+        (b"\xa3" + fourcc + DATA, frame_of(codec)),
         # Metadata of OBS has frame type 0, that of FFmpeg has frame type 5.
         (b"\x84" + fourcc + DATA, extras_of(codec)),
         (b"\xd4" + fourcc + DATA, extras_of(codec)),
-        (b"\x95" + fourcc + DATA, header_of(codec, enhanced=True)),
+        (b"\x95" + fourcc + DATA, header_of(codec)),
         (b"\x98" + fourcc + DATA, UNKNOWN),
     ]
 
 
 def enhanced_audio(fourcc: bytes, codec: str) -> list[tuple[bytes, TagInfo]]:
     return [
-        (b"\x90" + fourcc + DATA, header_of(codec, enhanced=True)),
-        (b"\x91" + fourcc + DATA, frame_of(codec, enhanced=True)),
-        (b"\x92" + fourcc, end_of(codec, enhanced=True)),
+        (b"\x90" + fourcc + DATA, header_of(codec)),
+        (b"\x91" + fourcc + DATA, frame_of(codec)),
+        (b"\x92" + fourcc, end_of(codec)),
         (b"\x93" + fourcc + DATA, UNKNOWN),
         (b"\x94" + fourcc + DATA, extras_of(codec)),
         (b"\x96" + fourcc + DATA, UNKNOWN),
@@ -99,7 +98,7 @@ def enhanced_audio(fourcc: bytes, codec: str) -> list[tuple[bytes, TagInfo]]:
 
 
 NANO = mod_ex(b"\x00\x01\x02", 1)
-HEVC_KEY = frame_of("H.265 HEVC", key=True, enhanced=True)
+HEVC_KEY = frame_of("H.265 HEVC", key=True)
 
 VIDEO: list[tuple[bytes, TagInfo]] = [
     *legacy_packeted(7, "H.264 AVC"),
@@ -117,8 +116,8 @@ VIDEO: list[tuple[bytes, TagInfo]] = [
     *enhanced_video(b"hvc1", "H.265 HEVC"),
     *enhanced_video(b"vvc1", "H.266 VVC"),
     # commands: no FourCC follows
-    (b"\xd0\x00", command_of(None, enhanced=True)),
-    (b"\xd7" + mod_ex(b"x", 0) + b"\x01", command_of(None, enhanced=True)),
+    (b"\xd0\x00", command_of(None)),
+    (b"\xd7" + mod_ex(b"x", 0) + b"\x01", command_of(None)),
     # extensions: one, several, and those with the long size
     (b"\x97" + NANO + b"hvc1" + DATA, HEVC_KEY),
     (b"\x97" + mod_ex(b"a", 7) + mod_ex(b"bc", 7) + NANO + b"hvc1" + DATA, HEVC_KEY),
@@ -128,33 +127,33 @@ VIDEO: list[tuple[bytes, TagInfo]] = [
     (b"\x97" + mod_ex(b"a", 7) * (MAX_EXTENSIONS - 1) + NANO + b"hvc1", HEVC_KEY),
     (b"\x97" + mod_ex(b"a", 7) * MAX_EXTENSIONS + NANO + b"hvc1", UNKNOWN),
     # one track, many tracks, many tracks and codecs
-    (b"\x96\x01hvc1\x03" + DATA, frame_of("H.265 HEVC", key=True, enhanced=True, tracks=(3,))),
-    (b"\x96\x00av01\x01" + DATA, header_of("AV1", (1,), enhanced=True)),
+    (b"\x96\x01hvc1\x03" + DATA, frame_of("H.265 HEVC", key=True, tracks=(3,))),
+    (b"\x96\x00av01\x01" + DATA, header_of("AV1", (1,))),
     (
         b"\xa6\x13vp09" + track(0, DATA) + track(7, b""),
-        frame_of("VP9", enhanced=True, tracks=(0, 7)),
+        frame_of("VP9", tracks=(0, 7)),
     ),
     (
         b"\x96\x21avc1" + track(0, DATA) + b"vvc1" + track(1, DATA * 9),
-        frame_of("H.264 AVC", key=True, enhanced=True, tracks=(0, 1)),
+        frame_of("H.264 AVC", key=True, tracks=(0, 1)),
     ),
     (
         b"\x97" + mod_ex(b"a", 6) + b"\x01hvc1\x02" + DATA,
-        frame_of("H.265 HEVC", key=True, enhanced=True, tracks=(2,)),
+        frame_of("H.265 HEVC", key=True, tracks=(2,)),
     ),
     (b"\x96\x31hvc1\x00" + DATA, UNKNOWN),  # no such multitrack type
     (b"\x96\x06hvc1\x00" + DATA, UNKNOWN),  # tracks in tracks
     (b"\x96\x11hvc1", UNKNOWN),
     (
         b"\x96\x11hvc1" + track(0, b"") * MAX_TRACKS,
-        frame_of("H.265 HEVC", key=True, enhanced=True, tracks=(0,) * MAX_TRACKS),
+        frame_of("H.265 HEVC", key=True, tracks=(0,) * MAX_TRACKS),
     ),
     (b"\x96\x11hvc1" + track(0, b"") * (MAX_TRACKS + 1), UNKNOWN),
     # nothing that we know
     (b"", UNKNOWN),
     (b"\x00", UNKNOWN),
     (b"\x1e\x01" + DATA, UNKNOWN),
-    (b"\x91abcd" + DATA, TagInfo(codec="FourCC 'abcd'", keyframe=True, enhanced=True)),
+    (b"\x91abcd" + DATA, TagInfo(codec=UnknownCodec(b"abcd"), keyframe=True)),
     (b"\x91ab\xffd" + DATA, UNKNOWN),
     (b"\x91ab\nd" + DATA, UNKNOWN),
 ]
@@ -181,13 +180,13 @@ AUDIO: list[tuple[bytes, TagInfo]] = [
     *enhanced_audio(b".mp3", "MP3"),
     *enhanced_audio(b"fLaC", "FLAC"),
     *enhanced_audio(b"mp4a", "AAC"),
-    (b"\x97" + NANO + b"Opus" + DATA, frame_of("Opus", enhanced=True)),
-    (b"\x97" + mod_ex(bytes(256), 7) + NANO + b"Opus" + DATA, frame_of("Opus", enhanced=True)),
-    (b"\x95\x01Opus\x04" + DATA, frame_of("Opus", enhanced=True, tracks=(4,))),
-    (b"\x95\x11mp4a" + track(0, DATA) + track(1, DATA), frame_of("AAC", enhanced=True, tracks=(0, 1))),
-    (b"\x95\x20fLaC" + track(2, DATA) + b"Opus" + track(5, b"x"), header_of("FLAC", (2, 5), enhanced=True)),
+    (b"\x97" + NANO + b"Opus" + DATA, frame_of("Opus")),
+    (b"\x97" + mod_ex(bytes(256), 7) + NANO + b"Opus" + DATA, frame_of("Opus")),
+    (b"\x95\x01Opus\x04" + DATA, frame_of("Opus", tracks=(4,))),
+    (b"\x95\x11mp4a" + track(0, DATA) + track(1, DATA), frame_of("AAC", tracks=(0, 1))),
+    (b"\x95\x20fLaC" + track(2, DATA) + b"Opus" + track(5, b"x"), header_of("FLAC", (2, 5))),
     (b"\x95\x05Opus\x00" + DATA, UNKNOWN),
-    (b"\x91abcd" + DATA, TagInfo(codec="FourCC 'abcd'", enhanced=True)),
+    (b"\x91abcd" + DATA, TagInfo(codec=UnknownCodec(b"abcd"))),
     (b"", UNKNOWN),
     (b"\xc0" + DATA, UNKNOWN),
     (b"\xd0" + DATA, UNKNOWN),

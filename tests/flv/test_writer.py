@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.flv.container import TagReader
-from rtmprelay.flv.keyframe_index import KeyframeIndex
+from rtmprelay.flv.file_metadata import KeyframeIndex
 from rtmprelay.flv.script import decode_metadata, encode_metadata
 from rtmprelay.flv.writer import FlvWriter
 from rtmprelay.media import MediaFrame, MediaKind

@@ -10,9 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rtmprelay.flv import Codec
 from rtmprelay.media import TIMESTAMP_MODULUS, MediaFrame, MediaKind, milliseconds_between
-from rtmprelay.mp4.fragments import SOUND_TOLERANCE_MS, FragmentEncoder
-from rtmprelay.mp4.placing import FragmentPlacer, TimeWentBackError
+from rtmprelay.mp4.fragments import (
+    SOUND_TOLERANCE_MS,
+    FragmentEncoder,
+    FragmentPlacer,
+    TimeWentBackError,
+)
 from rtmprelay.mp4.tracks import AudioTrack, VideoTrack
 from tests.mp4.box_reader import Fragment, Sample, fragments
 from tests.mp4.media import (
@@ -30,9 +35,9 @@ from tests.mp4.media import (
 )
 
 VIDEO, AUDIO = 1, 2
-AVC = VideoTrack(b"avc1", AVC_CONFIGURATION, 318, 238, 33)
-AAC = AudioTrack(b"mp4a", AAC_CONFIGURATION, 44100, 2, 1024)
-OPUS = AudioTrack(b"Opus", OPUS_HEAD, 48000, 2, None)
+AVC = VideoTrack(Codec.AVC, AVC_CONFIGURATION, 318, 238, 33)
+AAC = AudioTrack(Codec.AAC, AAC_CONFIGURATION, 44100, 2, 1024)
+OPUS = AudioTrack(Codec.OPUS, OPUS_HEAD, 48000, 2, None)
 BOTH = FragmentEncoder(AVC, AAC)
 
 KEY, INTER, DISPOSABLE = 0x02000000, 0x01010000, 0x01810000
@@ -117,21 +122,21 @@ def test_a_kind_without_a_track_is_left_out() -> None:
 
 ENHANCED = [
     # CodedFrames has a composition time for HEVC, CodedFramesX and AV1 have none.
-    (b"hvc1", b"\x91hvc1\xff\xff\xd8", KEY, -40),
-    (b"hvc1", b"\xa1hvc1\0\0\x50", INTER, 80),
-    (b"hvc1", b"\x93hvc1", KEY, 0),
-    (b"avc1", b"\xa3avc1", INTER, 0),
-    (b"av01", b"\x91av01", KEY, 0),
+    (Codec.HEVC, b"\x91hvc1\xff\xff\xd8", KEY, -40),
+    (Codec.HEVC, b"\xa1hvc1\0\0\x50", INTER, 80),
+    (Codec.HEVC, b"\x93hvc1", KEY, 0),
+    (Codec.AVC, b"\xa3avc1", INTER, 0),
+    (Codec.AV1, b"\x91av01", KEY, 0),
     # With nanoseconds in front, and as the only track of a multitrack message.
-    (b"hvc1", b"\xa7\2\1\2\3\1hvc1\0\0\x28", INTER, 40),
-    (b"hvc1", b"\x96\1hvc1\0\0\0\x28", KEY, 40),
+    (Codec.HEVC, b"\xa7\2\1\2\3\1hvc1\0\0\x28", INTER, 40),
+    (Codec.HEVC, b"\x96\1hvc1\0\0\0\x28", KEY, 40),
     # Old CDNs put HEVC under a number of its own.
-    (b"hvc1", b"\x1c\1\0\0\x28", KEY, 40),
+    (Codec.HEVC, b"\x1c\1\0\0\x28", KEY, 40),
 ]
 
 
 @pytest.mark.parametrize(("codec", "header", "flags", "composition_ms"), ENHANCED)
-def test_every_way_to_wrap_a_picture(codec: bytes, header: bytes, flags: int, composition_ms: int) -> None:
+def test_every_way_to_wrap_a_picture(codec: Codec, header: bytes, flags: int, composition_ms: int) -> None:
     track = VideoTrack(codec, bytes(30), 320, 240, 40)
     frame = MediaFrame(MediaKind.VIDEO, 1000, header + b"data")
     (fragment,) = make([frame], encoder=FragmentEncoder(track, None), begin_ms=0)
@@ -148,7 +153,7 @@ def test_of_several_tracks_the_first_one_is_shown() -> None:
     one = b"\1" + (3).to_bytes(3) + b"one"
     none = b"\0" + (7).to_bytes(3) + b"\0\0\x28zero"
     frame = MediaFrame(MediaKind.VIDEO, 0, b"\x96\x11hvc1" + one + none)
-    track = VideoTrack(b"hvc1", bytes(30), 320, 240, 40)
+    track = VideoTrack(Codec.HEVC, bytes(30), 320, 240, 40)
     (fragment,) = make([frame], encoder=FragmentEncoder(track, None))
     (sample,) = fragment.samples
     assert (sample.shown, sample.data) == (40, b"zero")

@@ -6,13 +6,14 @@ import struct
 
 import pytest
 
+from rtmprelay.flv import Codec
 from rtmprelay.mp4.init_segment import init_segment
 from rtmprelay.mp4.tracks import AnyTrack, AudioTrack, VideoTrack
 from tests.mp4.box_reader import Box, boxes, entry_of
 from tests.mp4.media import AAC_CONFIGURATION, AV1_CONFIGURATION, AVC_CONFIGURATION, OPUS_HEAD
 
-AVC = VideoTrack(b"avc1", AVC_CONFIGURATION, 318, 238, 33)
-AAC = AudioTrack(b"mp4a", AAC_CONFIGURATION, 44100, 2, 1024)
+AVC = VideoTrack(Codec.AVC, AVC_CONFIGURATION, 318, 238, 33)
+AAC = AudioTrack(Codec.AAC, AAC_CONFIGURATION, 44100, 2, 1024)
 
 
 def outline(found: list[Box] | tuple[Box, ...]) -> str:
@@ -69,8 +70,8 @@ def test_tracks_are_enabled_and_of_their_size() -> None:
 
 VIDEO = [
     (AVC, "avc1", "avcC"),
-    (VideoTrack(b"hvc1", bytes(23), 3840, 2160, 20), "hvc1", "hvcC"),
-    (VideoTrack(b"av01", AV1_CONFIGURATION, 320, 240, 40), "av01", "av1C"),
+    (VideoTrack(Codec.HEVC, bytes(23), 3840, 2160, 20), "hvc1", "hvcC"),
+    (VideoTrack(Codec.AV1, AV1_CONFIGURATION, 320, 240, 40), "av01", "av1C"),
 ]
 
 
@@ -106,9 +107,9 @@ def descriptors(data: bytes) -> list[tuple[int, bytes]]:
 
 AUDIO = [
     (AAC, 0x40, AAC_CONFIGURATION, 44100),
-    (AudioTrack(b"mp4a", bytes(300), 96000, 6, 1024), 0x40, bytes(300), 0),
-    (AudioTrack(b".mp3", b"", 44100, 2, 1152), 0x6B, None, 44100),
-    (AudioTrack(b".mp3", b"", 22050, 1, 576), 0x69, None, 22050),
+    (AudioTrack(Codec.AAC, bytes(300), 96000, 6, 1024), 0x40, bytes(300), 0),
+    (AudioTrack(Codec.MP3, b"", 44100, 2, 1152), 0x6B, None, 44100),
+    (AudioTrack(Codec.MP3, b"", 22050, 1, 576), 0x69, None, 22050),
 ]
 
 
@@ -140,7 +141,7 @@ OPUS_HEADS = [
 @pytest.mark.parametrize(("head", "specific"), OPUS_HEADS)
 def test_opus_entries(head: bytes, specific: str) -> None:
     """OpusHead has its numbers the other way round, and what is behind its table is left out."""
-    track = AudioTrack(b"Opus", head + b"behind" if head[18] else head, 48000, head[9], None)
+    track = AudioTrack(Codec.OPUS, head + b"behind" if head[18] else head, 48000, head[9], None)
     _, moov = boxes(init_segment([track]))
     kind, fixed, (configuration,) = entry_of(moov.one("stsd"))
     assert (kind, configuration.kind) == ("Opus", "dOps")

@@ -9,9 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtmprelay.amf.amf0 import AmfValue
+from rtmprelay.flv import Codec
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.mp4.track_finder import MAX_WAIT_FRAMES, TrackFinder, promised_kinds
-from rtmprelay.mp4.tracks import AudioTrack, UnsupportedMediaError, VideoTrack
+from rtmprelay.mp4.tracks import (
+    MAX_WAIT_FRAMES,
+    AudioTrack,
+    TrackFinder,
+    UnsupportedMediaError,
+    VideoTrack,
+    promised_kinds,
+)
 from tests.mp4.media import (
     AAC_CONFIGURATION,
     AV1_CONFIGURATION,
@@ -89,14 +96,13 @@ def test_how_long_it_waits(frames: list[MediaFrame], count: int) -> None:
 def test_timestamps_that_stand_still_are_not_waited_for_for_ever() -> None:
     finder, count = look([avc_header(), *[picture(0)] * (2 * MAX_WAIT_FRAMES)])
     assert count == MAX_WAIT_FRAMES
-    assert finder.encoder().audio is None
+    assert finder.audio is None
 
 
 def test_the_tracks_that_it_found() -> None:
     finder, _ = look([VIDEO_PROMISED, avc_header(), aac_header(), picture(0, key=True)])
-    encoder = finder.encoder()
-    assert encoder.video == VideoTrack(b"avc1", AVC_CONFIGURATION, 318, 238, 33)
-    assert encoder.audio == AudioTrack(b"mp4a", AAC_CONFIGURATION, 44100, 2, 1024)
+    assert finder.video == VideoTrack(Codec.AVC, AVC_CONFIGURATION, 318, 238, 33)
+    assert finder.audio == AudioTrack(Codec.AAC, AAC_CONFIGURATION, 44100, 2, 1024)
 
 
 def test_an_empty_configuration_is_one_that_comes_later() -> None:
@@ -106,17 +112,17 @@ def test_an_empty_configuration_is_one_that_comes_later() -> None:
         [VIDEO_PROMISED, *empty, enhanced(b"\x90av01", AV1_CONFIGURATION), enhanced(b"\x91av01", b"x")]
     )
     assert count == 6
-    assert finder.encoder().video is not None
+    assert finder.video is not None
 
 
 def test_sound_that_never_comes_is_left_out() -> None:
     finder, _ = look([BOTH_PROMISED, avc_header(), picture(0), picture(2000)])
-    assert finder.encoder().audio is None
+    assert finder.audio is None
 
 
 def test_sound_that_comes_later_has_its_track() -> None:
     finder, _ = look([BOTH_PROMISED, avc_header(), aac_header(), picture(0), picture(2000)])
-    assert finder.encoder().audio is not None
+    assert finder.audio is not None
 
 
 def enhanced(packet: bytes, data: bytes, kind: MediaKind = V) -> MediaFrame:
@@ -124,18 +130,18 @@ def enhanced(packet: bytes, data: bytes, kind: MediaKind = V) -> MediaFrame:
 
 
 TRACKS = [
-    (enhanced(b"\x90avc1", AVC_CONFIGURATION), VideoTrack(b"avc1", AVC_CONFIGURATION, 318, 238, 40)),
-    (enhanced(b"\x90av01", AV1_CONFIGURATION), VideoTrack(b"av01", AV1_CONFIGURATION, 320, 240, 40)),
+    (enhanced(b"\x90avc1", AVC_CONFIGURATION), VideoTrack(Codec.AVC, AVC_CONFIGURATION, 318, 238, 40)),
+    (enhanced(b"\x90av01", AV1_CONFIGURATION), VideoTrack(Codec.AV1, AV1_CONFIGURATION, 320, 240, 40)),
     # A size that cannot be read is taken from the metadata.
-    (enhanced(b"\x90hvc1", bytes(23)), VideoTrack(b"hvc1", bytes(23), 640, 360, 40)),
-    (enhanced(b"\x1c\0\0\0\0", bytes(23)), VideoTrack(b"hvc1", bytes(23), 640, 360, 40)),
+    (enhanced(b"\x90hvc1", bytes(23)), VideoTrack(Codec.HEVC, bytes(23), 640, 360, 40)),
+    (enhanced(b"\x1c\0\0\0\0", bytes(23)), VideoTrack(Codec.HEVC, bytes(23), 640, 360, 40)),
 ]
 
 
 @pytest.mark.parametrize(("header", "track"), TRACKS)
 def test_video_tracks(header: MediaFrame, track: VideoTrack) -> None:
     finder, _ = look([metadata(width=640.0, height=360.0), header])
-    assert finder.encoder().video == track
+    assert finder.video == track
 
 
 @pytest.mark.parametrize(
@@ -150,16 +156,16 @@ def test_video_tracks(header: MediaFrame, track: VideoTrack) -> None:
 )
 def test_metadata_is_not_trusted(values: dict[str, AmfValue], size: tuple[int, int], frame_ms: int) -> None:
     finder, _ = look([metadata(**values), enhanced(b"\x90hvc1", bytes(23))])
-    track = finder.encoder().video
+    track = finder.video
     assert track is not None
     assert ((track.width, track.height), track.frame_ms) == (size, frame_ms)
 
 
 AUDIO_TRACKS = [
-    ([opus_header(), opus(0)], AudioTrack(b"Opus", OPUS_HEAD, 48000, 2, None)),
-    ([mp3(0)], AudioTrack(b".mp3", b"", 44100, 2, 1152)),
-    ([enhanced(b"\x90mp4a", b"\x11\x90", A), sound(0)], AudioTrack(b"mp4a", b"\x11\x90", 48000, 2, 1024)),
-    ([enhanced(b"\x91.mp3", b"\xff\xf3\x40\xc0", A)], AudioTrack(b".mp3", b"", 22050, 1, 576)),
+    ([opus_header(), opus(0)], AudioTrack(Codec.OPUS, OPUS_HEAD, 48000, 2, None)),
+    ([mp3(0)], AudioTrack(Codec.MP3, b"", 44100, 2, 1152)),
+    ([enhanced(b"\x90mp4a", b"\x11\x90", A), sound(0)], AudioTrack(Codec.AAC, b"\x11\x90", 48000, 2, 1024)),
+    ([enhanced(b"\x91.mp3", b"\xff\xf3\x40\xc0", A)], AudioTrack(Codec.MP3, b"", 22050, 1, 576)),
 ]
 
 
@@ -167,7 +173,7 @@ AUDIO_TRACKS = [
 def test_audio_tracks(frames: list[MediaFrame], track: AudioTrack) -> None:
     finder, _ = look([AUDIO_PROMISED, *frames])
     assert finder.is_complete
-    assert finder.encoder().audio == track
+    assert finder.audio == track
 
 
 UNSUPPORTED = [
@@ -180,7 +186,7 @@ UNSUPPORTED = [
     (MediaFrame(A, 0, b"\x91ac-3data"), "AC-3"),
     (MediaFrame(A, 0, b"\x90fLaCdata"), "FLAC"),
     (MediaFrame(A, 0, b"\x3fdata"), "PCM"),
-    (MediaFrame(A, 0, b"\x2fno mp3"), "not MP3"),
+    (MediaFrame(A, 0, b"\x2fno mp3"), "announces MP3, but"),
     (avc_header(b"short"), "configuration of H.264 AVC is cut short"),
     (aac_header(b"\x12"), "configuration of AAC is cut short"),
     (aac_header(b"\x16\x90"), "configuration of AAC cannot be read"),
@@ -198,7 +204,7 @@ def test_what_cannot_become_an_mp4(frame: MediaFrame, reason: str) -> None:
 
 def test_a_stream_that_nobody_can_recognise() -> None:
     frames = [picture(40 * number) for number in range(30)]
-    with pytest.raises(UnsupportedMediaError, match="nothing by which its codecs can be recognised"):
+    with pytest.raises(UnsupportedMediaError, match="nothing that tells its codecs"):
         look(frames)
 
 
@@ -206,7 +212,7 @@ def test_other_tracks_may_be_what_they_like() -> None:
     other = MediaFrame(V, 0, b"\x96\0vp09\1data")
     finder, count = look([VIDEO_PROMISED, other, avc_header(), picture(0, key=True)])
     assert count == 4
-    assert finder.encoder().video is not None
+    assert finder.video is not None
 
 
 BEGIN_TIMES = [

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rtmprelay.flv import UnknownCodec
 from rtmprelay.flv.tags import UNKNOWN, TagInfo, composition_time_ms, describe_audio, describe_video
 from rtmprelay.media import MediaFrame, MediaKind
 from tests.spark.media import frames_file
@@ -41,7 +42,7 @@ def expected(frame: MediaFrame) -> tuple[MediaKind, TagInfo, bool, bool, bool]:
     if frame.kind is MediaKind.DATA:
         return frame.kind, UNKNOWN, False, False, False
     info = (describe_video if frame.kind is MediaKind.VIDEO else describe_audio)(frame.payload)
-    codec = OTHER_CODEC if (info.codec or "").startswith("FourCC") else info.codec
+    codec = OTHER_CODEC if isinstance(info.codec, UnknownCodec) else info.codec
     side_track = bool(info.tracks) and 0 not in info.tracks
     info = attrs.evolve(info, tracks=(), codec=codec, coded=info.coded and bool(frame.payload))
     return frame.kind, info, info.coded, info.keyframe, side_track

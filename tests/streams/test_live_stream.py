@@ -6,6 +6,7 @@ import pytest
 from twisted.logger import capturedLogs
 
 from rtmprelay.amf.amf0 import encode
+from rtmprelay.flv import Codec
 from rtmprelay.flv.script import with_set_data_frame
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.streams.frames import FrameBatch
@@ -126,7 +127,7 @@ def test_metadata_that_cannot_be_read_is_passed_on_all_the_same() -> None:
 def test_codecs_and_counts_are_kept() -> None:
     stream = published_stream()
     stream.publish_frames([*HEADERS, video(0, key=True), video(40), audio(5), data(6)], 2.0)
-    assert (stream.video_codec, stream.audio_codec) == ("H.264 AVC", "AAC")
+    assert (stream.video_codec, stream.audio_codec) == (Codec.AVC, Codec.AAC)
     counters = stream.counters
     assert (counters.messages, counters.video_frames, counters.keyframes, counters.audio_frames) == (
         7,

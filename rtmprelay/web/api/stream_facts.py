@@ -6,9 +6,9 @@ import math
 from functools import lru_cache
 
 from rtmprelay.amf.amf0 import AmfValue
-from rtmprelay.flv.contents import audio_content
-from rtmprelay.flv.picture_size import picture_size
-from rtmprelay.flv.sampling import OPUS_RATE, aac_sampling
+from rtmprelay.flv import Codec
+from rtmprelay.flv.codec_headers import OPUS_RATE, aac_sampling, picture_size
+from rtmprelay.flv.tags import audio_content
 from rtmprelay.media import MediaKind
 from rtmprelay.streams.live_stream import LiveStream
 
@@ -31,10 +31,10 @@ def _sampling(header: bytes) -> tuple[int | None, int | None]:
     if content is None or not content.configuration:
         return None, None
     configuration = content.of(header)
-    if content.codec == b"mp4a":
+    if content.codec is Codec.AAC:
         sampling = aac_sampling(configuration)
         return (None, None) if sampling is None else (sampling.rate, sampling.channels)
-    if content.codec == b"Opus" and configuration[:8] == b"OpusHead" and len(configuration) > 9:
+    if content.codec is Codec.OPUS and configuration[:8] == b"OpusHead" and len(configuration) > 9:
         return OPUS_RATE, configuration[9] or None
     return None, None
 
@@ -81,7 +81,7 @@ def video_facts(stream: LiveStream) -> dict[str, object] | None:
         or _number(values.get("fps"))
     )
     return {
-        "codec": stream.video_codec,
+        "codec": stream.video_codec.display_name,
         "width": width,
         "height": height,
         "fps": None if fps is None else round(fps, 3),
@@ -101,7 +101,7 @@ def audio_facts(stream: LiveStream) -> dict[str, object] | None:
         channels = 2 if values["stereo"] else 1
     # Here the decoder's word goes first: encoders copy a fixed 44100 into the metadata.
     return {
-        "codec": stream.audio_codec,
+        "codec": stream.audio_codec.display_name,
         "sample_rate": rate or _whole(values.get("audiosamplerate")),
         "channels": configured_channels or channels,
         "declared_bitrate_kbps": _kbps(values.get("audiodatarate")),
