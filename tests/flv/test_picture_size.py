@@ -70,10 +70,55 @@ def test_sizes_of_newer_codecs(tmp_path: Path, size: str, options: str) -> None:
     assert f"{found[0]}x{found[1]}" == size
 
 
+def golomb(number: int) -> str:
+    """An unsigned Exp-Golomb number as bits."""
+    digits = f"{number + 1:b}"
+    return "0" * (len(digits) - 1) + digits
+
+
+def bytes_of(bits: str) -> bytes:
+    size = (len(bits) + 7) // 8
+    return int(bits.ljust(8 * size, "0"), 2).to_bytes(size)
+
+
+def avc_header(
+    high: str = "",
+    *,
+    profile: int = 66,
+    order: str = golomb(0) + golomb(0),
+    columns: int = 20,
+    rows: int = 15,
+    fields: str = "1",
+    crop: str = "0",
+) -> bytes:
+    """A sequence header of H.264; `high` is what only a high profile has, `order` the order of the pictures."""
+    bits = f"{profile:08b}" + "0" * 8 + "00011111" + golomb(0) + high + golomb(0) + order
+    bits += golomb(1) + "0" + golomb(columns - 1) + golomb(rows - 1) + fields + "1" + crop
+    unit = b"\x67" + bytes_of(bits + "1")
+    return b"\x17\0\0\0\0\1\x64\0\x1f\xff\xe1" + len(unit).to_bytes(2) + unit
+
+
+#: A scaling list that ends with its first number.
+SHORT_LIST = "1" + golomb(16)
+
+
+@pytest.mark.parametrize(
+    ("chroma", "lists"),
+    [
+        (golomb(1), 8),
+        (golomb(3) + "0", 12),
+        (golomb(3) + "1", 12),
+    ],
+    ids=["4:2:0", "4:4:4", "three separate planes"],
+)
+def test_scaling_lists_before_the_size_are_skipped(chroma: str, lists: int) -> None:
+    high = chroma + golomb(0) + golomb(0) + "0" + "1" + SHORT_LIST * lists
+    assert picture_size(avc_header(high, profile=244)) == (320, 240)
+
+
 def hevc_header(set_bits: str) -> bytes:
     """A decoder configuration with one parameter set of these bits."""
-    size = (len(set_bits) + 7) // 8
-    unit = b"\x42\1" + int(set_bits.ljust(8 * size, "0"), 2).to_bytes(size)
+    unit = b"\x42\1" + bytes_of(set_bits)
     return b"\x90hvc1" + bytes(22) + b"\1\x21\0\1" + len(unit).to_bytes(2) + unit
 
 
@@ -85,10 +130,9 @@ def test_hevc_with_sub_layers() -> None:
 
 
 def av1_header(bits: str) -> bytes:
-    size = (len(bits) + 7) // 8
-    data = int(bits.ljust(8 * size, "0"), 2).to_bytes(size)
+    data = bytes_of(bits)
     # A temporal delimiter before it, and an extension in its header.
-    return b"\x90av01\x81\0\0\0\x12\0\x0e\0" + bytes([size]) + data
+    return b"\x90av01\x81\0\0\0\x12\0\x0e\0" + bytes([len(data)]) + data
 
 
 @pytest.mark.parametrize(
