@@ -1,4 +1,4 @@
-"""Where extensions of rtmprelay live: drop a module into a folder of this name anywhere on the Python path."""
+"""Plugins of rtmprelay. Other packages add theirs in a folder of this name anywhere on Python's path."""
 
 from twisted.plugin import pluginPackagePaths
 

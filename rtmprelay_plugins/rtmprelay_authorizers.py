@@ -18,14 +18,14 @@ http = AuthorizerPlugin(
 
 jwt = AuthorizerPlugin(
     name="jwt",
-    help="Signed tokens that say action, stream and exp. The file has the secret or the public key. SIGHUP reads it again.",
+    help="Signed tokens with action, stream and exp. The file has the secret or the public key. SIGHUP reads it again.",
     argument_format="KEYFILE[#audience=TEXT&issuer=TEXT&leeway=10]",
     maker="rtmprelay.access.authorizers.jwt_authorizer:make_jwt_authorizer",
 )
 
 allow_from = AuthorizerPlugin(
     name="allow-from",
-    help="Addresses that may publish and play; unix, any and none can stand for networks.",
+    help="Networks and addresses that may publish and play; unix, any and none may stand for networks.",
     argument_format="CIDR[,CIDR...] or publish=CIDR[,CIDR...],play=CIDR[,CIDR...]",
     maker="rtmprelay.access.authorizers.allow_from:make_allow_from",
 )

@@ -4,14 +4,14 @@ from rtmprelay.plugin_factories import EventSinkPlugin
 
 jsonl = EventSinkPlugin(
     name="jsonl",
-    help="Appends events to a file, one line of JSON each. SIGHUP opens it again.",
+    help="Appends each event to a file as a line of JSON. SIGHUP opens the file again.",
     argument_format="PATH[#events=publish_*,play_*]",
     maker="rtmprelay.hooks.jsonl:make_jsonl",
 )
 
 http = EventSinkPlugin(
     name="http",
-    help="Posts each event to another server as JSON, in order, again and again if need be.",
+    help="Posts each event to another server as JSON, in order, and retries if it fails.",
     argument_format="URL[#events=publish_*,play_*&timeout=5&attempts=8&queue=1000&token-file=PATH&ca-file=PATH]",
     maker="rtmprelay.hooks.webhook:make_webhook",
 )

@@ -56,12 +56,12 @@ def test_authorizer_is_made_from_its_specification() -> None:
 def test_unknown_plugin_is_refused_with_the_known_ones() -> None:
     reactor: Any = Clock()
     with pytest.raises(
-        ConfigError, match="there is no plugin 'keys'; there are: allow-from, http, jwt, keys-file"
+        ConfigError, match="unknown plugin 'keys'; known plugins: allow-from, http, jwt, keys-file"
     ):
         make_authorizer("keys:/etc/keys.json", reactor)
-    with pytest.raises(ConfigError, match="there is no plugin 'keys-file'; there are: exec, http, jsonl"):
+    with pytest.raises(ConfigError, match="unknown plugin 'keys-file'; known plugins: exec, http, jsonl"):
         make_event_sink("keys-file:x", reactor)
-    with pytest.raises(ConfigError, match="there is no plugin ''"):
+    with pytest.raises(ConfigError, match="unknown plugin ''"):
         make_authorizer("", reactor)
 
 
@@ -118,5 +118,5 @@ def test_broken_plugin_module_does_not_disable_others(tmp_path: Path) -> None:
     )
     assert f"Modules that cannot be used:\n  {broken}" in done.stdout
     (error,) = [line for line in done.stdout.splitlines() if line.startswith("ERROR")]
-    assert error.startswith("ERROR there is no plugin 'acme'; there are: allow-from")
+    assert error.startswith("ERROR unknown plugin 'acme'; known plugins: allow-from")
     assert error.endswith(broken)

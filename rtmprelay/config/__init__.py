@@ -1,4 +1,4 @@
-"""What the command line and the configuration file say, as one value."""
+"""The command line and the configuration files, as one value: `RelayConfig`."""
 
 from rtmprelay.config.relay import RelayConfig
 

@@ -1,4 +1,4 @@
-"""Finds the plugins of `rtmprelay_plugins`, ours and those of others, and makes what an option names."""
+"""Finds the plugins in `rtmprelay_plugins` and makes those that `--auth` and `--hook` name."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ from rtmprelay.interfaces import (
 
 
 class PluginFactory(Protocol):
-    """What both kinds of factories have."""
+    """What `IStreamAuthorizerFactory` and `IEventSinkFactory` have in common."""
 
     name: str
     help: str
     argument_format: str
 
-    def make(self, argument: str, reactor: object) -> Any:
-        """Make what it makes."""
+    def make(self, argument: str, reactor: object) -> Any: ...
 
 
 def _factories(interface: type[Interface]) -> dict[str, PluginFactory]:
-    """All factories of a kind by name; of two with the same name, Python's path decides."""
+    """All factories of a kind by name. If two have the same name, the first one on Python's path counts."""
     found: dict[str, PluginFactory] = {}
     plugins: Iterable[Any] = getPlugins(interface, rtmprelay_plugins)
     for factory in plugins:
@@ -47,7 +46,7 @@ def _make(specification: str, interface: type[Interface], reactor: object) -> An
     if factory is None:
         known = ", ".join(sorted(factories)) or "none"
         broken = "".join(f"; {one}" for one in broken_modules())
-        raise ConfigError(f"there is no plugin {name!r}; there are: {known} (see --help-plugins){broken}")
+        raise ConfigError(f"unknown plugin {name!r}; known plugins: {known} (see --help-plugins){broken}")
     try:
         return factory.make(argument, reactor)
     except ConfigError as error:
@@ -55,19 +54,19 @@ def _make(specification: str, interface: type[Interface], reactor: object) -> An
 
 
 def make_authorizer(specification: str, reactor: object) -> IStreamAuthorizer:
-    """The authorizer that `NAME:ARGUMENT` describes."""
+    """The authorizer for `NAME:ARGUMENT`."""
     made: IStreamAuthorizer = _make(specification, IStreamAuthorizerFactory, reactor)
     return made
 
 
 def make_event_sink(specification: str, reactor: object) -> IEventSink:
-    """The event sink that `NAME:ARGUMENT` describes."""
+    """The event sink for `NAME:ARGUMENT`."""
     made: IEventSink = _make(specification, IEventSinkFactory, reactor)
     return made
 
 
 def plugins_help() -> str:
-    """All plugins, for people."""
+    """All plugins with their arguments, and the modules that cannot be imported, as text."""
     lines = ["Authorizers, for --auth:", *_lines(_factories(IStreamAuthorizerFactory).values())]
     lines += ["", "Event sinks, for --hook:", *_lines(_factories(IEventSinkFactory).values())]
     broken = broken_modules()
@@ -77,7 +76,7 @@ def plugins_help() -> str:
 
 
 def broken_modules() -> list[str]:
-    """The modules of `rtmprelay_plugins` that cannot be imported, and why: their plugins are missing."""
+    """The modules of `rtmprelay_plugins` that cannot be imported, with the reason: Twisted skips them silently."""
     broken = []
     for module in getModule(rtmprelay_plugins.__name__).iterModules():
         try:

@@ -1,4 +1,4 @@
-"""The configuration of a relay, and how options become it."""
+"""The configuration of a relay, and the parsers of single option values."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from rtmprelay.wire.limits import (
 
 DEFAULT_LISTEN = "tcp:1935"
 
-#: Connections that the kernel keeps until they are accepted; Twisted's 50 is too few when an audience arrives.
+#: Connections that the kernel queues until they are accepted. Twisted's default of 50 overflows when an audience arrives.
 _BACKLOG = 1024
 
 _SHORT_FORM = re.compile(r"(?P<host>\[[^\]]+\]|[^:/=]*):(?P<port>\d+)")
 
-#: What looks like `HOST:PORT` and is a Twisted endpoint description.
+#: `tcp:1935` looks like `HOST:PORT` and is a Twisted endpoint description.
 _ENDPOINT_TYPES = frozenset({"tcp", "tcp6", "ssl", "unix"})
 
-#: Longer than this a viewer notices, and nothing more is gained.
+#: A longer window saves nothing more, and viewers notice the delay.
 LONGEST_MERGE_WINDOW_MS = 1000
 
-#: The port in an endpoint description, which Twisted does not check before it is opened.
+#: The port in an endpoint description: Twisted does not check it before it opens the port.
 _DESCRIBED_PORT = re.compile(r"(?:tcp6?|ssl):(?:port=)?(?P<port>-?\d+)(?::|$)")
 
 
@@ -47,11 +47,11 @@ def _check_merge_window(config: RelayConfig, field: attrs.Attribute[float], seco
 
 @attrs.frozen
 class RelayConfig:
-    """Everything that a `RelayService` can be told."""
+    """Everything that can be configured in a `RelayService`."""
 
     #: Where to listen, as Twisted endpoint descriptions.
     listen: tuple[str, ...] = (DEFAULT_LISTEN,)
-    #: The size of outgoing chunks.
+    #: The size of outgoing chunks, in bytes.
     chunk_size: int = LARGEST_OUTGOING_CHUNK_SIZE
     #: Other servers that get the streams.
     destinations: tuple[DestinationSettings, ...] = ()
@@ -59,33 +59,33 @@ class RelayConfig:
     recording: RecordingSettings = attrs.field(factory=RecordingSettings)
     #: Status, metrics, control and live media over HTTP.
     http: HttpSettings = attrs.field(factory=HttpSettings)
-    #: The file that destinations which are to last are written to.
+    #: The file that changes of destinations through the HTTP API are saved to.
     relay_config: str | None = None
     #: Where events are written to, as lines of JSON.
     event_log: EventLogSettings = attrs.field(factory=EventLogSettings)
-    #: Who says who may publish and play; all of them must allow it. Without any, everybody may.
+    #: Decide who may publish and play: all of them must allow it. Without authorizers everybody may.
     authorizers: tuple[IStreamAuthorizer, ...] = ()
-    #: Who else is told what happens.
+    #: Get every event.
     hooks: tuple[IEventSink, ...] = ()
     connection_limits: ConnectionLimits = attrs.field(factory=ConnectionLimits)
     stream_limits: StreamLimits = attrs.field(factory=StreamLimits)
     queue_limits: QueueLimits = attrs.field(factory=QueueLimits)
-    #: The most seconds that a frame waits to be joined with others, on a server with much to deliver; 0 for never.
+    #: The longest that a frame may wait to be sent together with others under load, in seconds; 0 switches merging off.
     merge_window: float = attrs.field(default=0.04, validator=_check_merge_window)
     admission_limits: AdmissionLimits = attrs.field(factory=AdmissionLimits)
-    #: Kilobits a second of one publisher, on average over ten seconds; None for no bound.
+    #: The highest bitrate of one publisher in kilobits per second, averaged over ten seconds; None for no limit.
     max_publisher_kbps: int | None = None
-    #: Seconds between two reports on what goes through a connection.
+    #: Seconds between two statistics events of a connection.
     statistics_interval: float = 30.0
 
 
 def http_description(text: str) -> str:
-    """The same for HTTP. It shows a lot, and may be told what to do: without a host it is for this machine only."""
+    """The endpoint description for HTTP. Without a host it is loopback: HTTP shows a lot and allows changes."""
     return listen_description(text, default_host="127.0.0.1")
 
 
 def listen_description(text: str, default_host: str = "") -> str:
-    """A Twisted endpoint description from what an operator wrote: that, or `1935`, `:1935`, `HOST:1935`."""
+    """The endpoint description for an endpoint description or a short form: `1935`, `:1935`, `HOST:1935`."""
     if text.isdecimal():
         text = f":{text}"
     short = _SHORT_FORM.fullmatch(text)
@@ -96,18 +96,14 @@ def listen_description(text: str, default_host: str = "") -> str:
         return _with_backlog(text)
     port = _port(short["port"])
     host = short["host"].strip("[]") or default_host
-    interface = f":interface={_escape(host)}" if host else ""
+    interface = ":interface=" + host.replace(":", r"\:") if host else ""
     return _with_backlog(f"tcp:{port}{interface}")
 
 
 def _port(text: str) -> int:
     if not text.isdecimal() or len(text) > 5 or int(text) > 65535:
-        raise ConfigError(f"{text} is not a port: 0 to 65535 are")
+        raise ConfigError(f"{text} is not a port: a number from 0 to 65535 is expected")
     return int(text)
-
-
-def _escape(host: str) -> str:
-    return host.replace(":", r"\:")
 
 
 def _with_backlog(description: str) -> str:
@@ -130,7 +126,7 @@ def merge_window(text: str) -> float:
 
 
 def chunk_size(text: str) -> int:
-    """The size of outgoing chunks from what an operator wrote."""
+    """The size of outgoing chunks, from the text of the option."""
     smallest, largest = SMALLEST_OUTGOING_CHUNK_SIZE, LARGEST_OUTGOING_CHUNK_SIZE
     if not text.isdecimal() or len(text) > 5 or not smallest <= int(text) <= largest:
         raise ConfigError(f"{text!r} is not a number of bytes from {smallest} to {largest}")

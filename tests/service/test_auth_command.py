@@ -23,7 +23,7 @@ from tests.service.command import LOOPBACK, TWIST, TWISTD, BlockingClient, Serve
 BAD_AUTH = {
     "no such plugin": (
         "nobody:x",
-        "--auth: there is no plugin 'nobody'; there are: allow-from, http, jwt, keys-file",
+        "--auth: unknown plugin 'nobody'; known plugins: allow-from, http, jwt, keys-file",
     ),
     "no file": ("keys-file:none.json", "none.json' cannot be read: No such file or directory"),
     "no argument": ("keys-file", "--auth: keys-file: the name of the file is missing"),
@@ -38,7 +38,7 @@ BAD_AUTH = {
 }
 
 BAD_HOOKS = {
-    "no such plugin": ("nobody:x", "--hook: there is no plugin 'nobody'; there are: exec, http, jsonl"),
+    "no such plugin": ("nobody:x", "--hook: unknown plugin 'nobody'; known plugins: exec, http, jsonl"),
     "no folder": ("jsonl:/nowhere/events", "--hook: jsonl: the folder '/nowhere' does not exist"),
     "no such event": ("exec:published=/bin/true", "--hook: exec: there is no event 'published'"),
     "no such program": ("exec:publish_started=/nowhere/x", "--hook: exec: there is no program '/nowhere/x'"),

@@ -41,7 +41,7 @@ def test_where_to_listen(written: str, meant: str) -> None:
     "written", ["65536", ":99999", "host:70000", "[::1]:65536", "tcp:65536", "tcp:-1", "ssl:99999:certKey=x"]
 )
 def test_what_is_no_port_is_refused(written: str) -> None:
-    with pytest.raises(ConfigError, match="is not a port: 0 to 65535 are"):
+    with pytest.raises(ConfigError, match="is not a port: a number from 0 to 65535 is expected"):
         listen_description(written)
 
 

@@ -17,7 +17,10 @@ from tests.service.command import TWISTD, Server, run, wait_for
 TOKEN = "t0ken-that-nobody-may-see"
 
 BAD_OPTIONS = {
-    "no endpoint": (["--http-status", "nonsense:"], "--http-status: 'nonsense:' is no endpoint to listen on"),
+    "no endpoint": (
+        ["--http-status", "nonsense:"],
+        "--http-status: 'nonsense:' is not an endpoint to listen on",
+    ),
     "bad port": (["--http-status", ":99999"], "--http-status: 99999 is not a port"),
     "short token": (["--http-status", ":0", "--http-token", "abc"], "--http-token: a token needs at least 8"),
     "missing file": (

@@ -56,7 +56,7 @@ def test_the_last_one_counts() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("nonsense=1", "there is no limit 'nonsense'; there are: "),
+        ("nonsense=1", "unknown limit 'nonsense'; known limits: "),
         ("idle_timeout", "idle_timeout needs a value: write idle_timeout=NUMBER"),
         ("idle_timeout=-1", "idle_timeout: '-1' is not a number of seconds or a duration such as 90s"),
         ("idle_timeout=none", "idle_timeout: 'none' is not a number of seconds"),
@@ -68,7 +68,7 @@ def test_the_last_one_counts() -> None:
         ("max_bytes=", "max_bytes: '' is not"),
         ("max_bytes=\u0661", "max_bytes: '\u0661' is not"),
         ("max_bytes=" + "9" * 99, "max_bytes: '999"),
-        ("amf_depth=101", "amf_depth: 101 is too much; the most that can be had is 100"),
+        ("amf_depth=101", "amf_depth: 101 is too much; the largest possible value is 100"),
     ],
 )
 def test_what_cannot_be_used_is_told(text: str, sentence: str) -> None:

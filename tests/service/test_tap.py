@@ -71,7 +71,7 @@ def test_version(tmp_path: Path) -> None:
         (["--chunk-size", "many"], "--chunk-size: 'many'"),
         (["--merge-window", "40"], "--merge-window: '40' is not a time from 0 to 1000ms"),
         (["--merge-window", "2s"], "--merge-window: '2s' is not a time from 0 to 1000ms"),
-        (["--merge-window", "1001ms"], "write 0, or a number and ms, such as 40ms"),
+        (["--merge-window", "1001ms"], "write 0, or a duration such as 40ms"),
         (["--merge-window", ""], "--merge-window: ''"),
         (["--log-level", "loud"], "--log-level: 'loud' is not one of debug, info, warn, error"),
         (["--log-format", "xml"], "--log-format: 'xml' is not one of text, json"),
