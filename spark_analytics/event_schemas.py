@@ -170,7 +170,7 @@ VIEWERS = Table(
         Column(
             "ended_how",
             "string",
-            "`left`, `lost`, `too slow`, `sent away` (over another limit), `server stopped`, `server died`, `watching`",
+            "`left`, `lost`, `too slow`, `sent away` (over another limit), `server stopped`, `server died`, `watching`, `unknown` (another reason)",
         ),
         Column("end_reason", "string", "the same in the words of the server"),
         Column("peer", "string", "where the viewer comes from"),

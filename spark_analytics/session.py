@@ -26,7 +26,6 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
 
@@ -35,6 +34,8 @@ _PYTHON_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 #: What holds on this machine only.
 _LOCAL_SETTINGS = {
+    # On a cluster the page of the driver is where people look at what their job does.
+    "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
@@ -94,13 +95,14 @@ def build_session(
     private = _private_folder() if local else {}
     for key, value in {**private, **_all_settings(local, settings or {})}.items():
         builder = builder.config(key, value)
-    with _uninterrupted(), _java_output(hidden=not verbose and not submitted) as said:
+    with _uninterrupted(), _java_output(hidden=not verbose and local) as said:
         try:
             spark = builder.getOrCreate()
         except Exception as error:
             raise CatalogueError(f"Spark does not start: {_reason(error, said)}") from error
         if not verbose:
-            spark.sparkContext.setLogLevel("OFF")
+            # Commands say in one line what went wrong. On a cluster the log of the driver is all that its keepers have.
+            spark.sparkContext.setLogLevel(_log_level(local))
             for logger in _PYTHON_LOGGERS:
                 logging.getLogger(logger).disabled = True
     return spark
@@ -189,6 +191,10 @@ def _private_folder() -> dict[str, str]:
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.unix.domain.socket.dir": folder,
     }
+
+
+def _log_level(local: bool) -> str:
+    return "OFF" if local else "WARN"
 
 
 def _all_settings(local: bool, settings: Mapping[str, str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ import numpy as np
 from rtmprelay.flv.container import TAG_HEADER_SIZE
 from rtmprelay.media import TIMESTAMP_MODULUS, MediaKind
 from spark_analytics.analysis.audio_frames import Sound, sound_of
-from spark_analytics.analysis.rules import BEFORE_START_MS
+from spark_analytics.analysis.rules import BEFORE_START_MS, STILL_MS
 from spark_analytics.scanning.classify import Classifier, TagClass
 from spark_analytics.scanning.range_scanner import DamagedPart, RangeScanner, first_tag
 from spark_analytics.scanning.sources import ByteSource, Window
@@ -30,11 +30,14 @@ class Beginning:
         first_ms: The timestamp of the first coded frame.
         sound: How the sound is sampled, as far as its first configuration and its first frame say.
         only_side_tracks: The kinds of media that have side tracks, and no first one.
+        no_gaps: The offsets of frames that open a track ahead of the other one: what looks like a gap before them is
+            filled by frames that come later in the file.
     """
 
     first_ms: int = 0
     sound: Sound = attrs.field(factory=Sound)
     only_side_tracks: frozenset[MediaKind] = frozenset()
+    no_gaps: frozenset[int] = frozenset()
 
     def times(self, timestamps: Integers) -> Integers:
         """Milliseconds since the first frame, across the end of the circle of 32 bits."""
@@ -69,7 +72,7 @@ def read_beginning(source: ByteSource, classifier: Classifier) -> Beginning:
     if reader.first_ms is None:
         # All times count from the first frame, however late it comes. Hardly ever is there so much before it.
         reader = _look(source, classifier, has_patience=True)
-    return Beginning(reader.first_ms or 0, reader.sound, reader.only_side_tracks)
+    return Beginning(reader.first_ms or 0, reader.sound, reader.only_side_tracks, reader.no_gaps())
 
 
 def _look(source: ByteSource, classifier: Classifier, has_patience: bool = False) -> _BeginningReader:
@@ -101,13 +104,15 @@ class _BeginningReader:
         # Kinds of which the first track is there, and kinds of which others are.
         self._first_tracks: set[MediaKind] = set()
         self._side_tracks: set[MediaKind] = set()
+        self._frames: list[tuple[Integers, Integers, Integers]] = []
         self.first_ms: int | None = None
         self.sound = Sound()
 
     @property
     def is_done(self) -> bool:
         """Whether more tags would tell nothing new."""
-        return self.first_ms is not None and self._audio_is_known and not self.only_side_tracks
+        is_known = self.first_ms is not None and self._audio_is_known and not self.only_side_tracks
+        return is_known and not self._ahead()[1]
 
     @property
     def only_side_tracks(self) -> frozenset[MediaKind]:
@@ -120,6 +125,7 @@ class _BeginningReader:
         coded = np.flatnonzero(self._classifier.table.coded(codes))
         if self.first_ms is None and len(coded):
             self.first_ms = int(tags.timestamps[coded[0]])
+        self._frames.append((tags.timestamps[coded], tags.offsets[coded], tags.types[coded].astype(np.int64)))
         classes = self._classifier.table.classes
         self._take_tracks([classes[code] for code in np.unique(codes[coded]).tolist()])
         for number in np.flatnonzero(tags.types == MediaKind.AUDIO).tolist():
@@ -127,6 +133,25 @@ class _BeginningReader:
                 break
             if not classes[codes[number]].side_track:
                 self._take_audio(tags, number, classes[codes[number]].info.coded)
+
+    def no_gaps(self) -> frozenset[int]:
+        """As `Beginning` has them."""
+        return self._ahead()[0]
+
+    def _ahead(self) -> tuple[frozenset[int], bool]:
+        """The first frames of a kind that are ahead of the other kind, and whether there may be one that nobody knows yet."""
+        if self.first_ms is None:
+            return frozenset(), False
+        stamps, offsets, kinds = (np.concatenate(column) for column in zip(*self._frames, strict=True))
+        times = Beginning(self.first_ms).times(stamps)
+        found, is_open = set(), False
+        for first in np.unique(kinds, return_index=True)[1].tolist():
+            if first and times[first] - times[first - 1] >= STILL_MS:
+                others = times[first + 1 :][kinds[first + 1 :] != kinds[first]]
+                is_open |= not len(others)
+                if len(others) and times[first - 1] <= others[0] < times[first]:
+                    found.add(int(offsets[first]))
+        return frozenset(found), is_open
 
     def _take_tracks(self, classes: list[TagClass]) -> None:
         for one in classes:

@@ -14,6 +14,7 @@ from rtmprelay.media import MediaKind
 from spark_analytics.analysis.audio_frames import Sound, sound_of
 from spark_analytics.analysis.beginning import Beginning
 from spark_analytics.analysis.codec_track import Seen, Track
+from spark_analytics.analysis.drift import AudioSeconds
 from spark_analytics.analysis.findings import GAP, Findings
 from spark_analytics.analysis.part import (
     Counts,
@@ -23,10 +24,13 @@ from spark_analytics.analysis.part import (
     note_keyframe_steps,
     note_video_steps,
 )
-from spark_analytics.analysis.steps import Frames, gaps_between
+from spark_analytics.analysis.rules import RECENT_FRAMES
+from spark_analytics.analysis.steps import Frames, gaps_before
 from spark_analytics.scanning.classify import Classifier, Codes, Flags
 from spark_analytics.scanning.sources import ByteSource
 from spark_analytics.scanning.tag_arrays import Integers, TagArrays
+
+_NONE = np.empty(0, np.int64)
 
 #: A decoder configuration has some hundred bytes. Of a larger one, the beginning must do.
 _MOST_OF_CONFIGURATION = 65536
@@ -59,8 +63,19 @@ class BlockReader:
     """Makes parts of blocks of tags."""
 
     def __init__(
-        self, source: ByteSource, classifier: Classifier, beginning: Beginning, findings: Findings
+        self,
+        source: ByteSource,
+        classifier: Classifier,
+        beginning: Beginning,
+        findings: Findings,
+        recent: Integers = _NONE,
     ) -> None:
+        """Begin.
+
+        Args:
+            recent: The times of the frames before the first block, as `gaps_before` needs them.
+        """
+        self._recent = recent
         self._source = source
         self._classifier = classifier
         self._beginning = beginning
@@ -83,9 +98,10 @@ class BlockReader:
             return Frames()
         times = self._beginning.times(tags.timestamps[coded])
         frames = Frames(times, tags.offsets[coded])
-        still, gaps = gaps_between(frames)
+        still, gaps = gaps_before(self._recent, frames, self._beginning.no_gaps)
+        self._recent = np.concatenate([self._recent, times])[-RECENT_FRAMES:]
         self._findings.add_stills(GAP, still)
-        frames = Frames(times, frames.offsets, np.concatenate([np.zeros(1, np.int64), np.cumsum(gaps)]))
+        frames = Frames(times, frames.offsets, np.cumsum(gaps))
         part.all = Stretch.of(frames)
         part.gap_ms = int(frames.gaps[-1])
         part.newest_ms = int(times.max())
@@ -120,6 +136,8 @@ class BlockReader:
         sums.add("audio_bytes", seconds, sizes)
         sums.add("audio_frames", seconds)
         sums.add("last_audio_ms", seconds, frames.times)
+        sums.add("audio_phase_ms", seconds, frames.times - 1000 * seconds)
+        part.audio_seconds = AudioSeconds.of(frames.times)
         part.audio = Stretch.of(frames)
         part.counts.audio_frames = len(frames)
         part.counts.audio_bytes += int(sizes.sum())

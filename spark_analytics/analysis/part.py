@@ -12,11 +12,12 @@ import numpy as np
 from spark_analytics.analysis.audio_frames import Sound
 from spark_analytics.analysis.beginning import Beginning
 from spark_analytics.analysis.codec_track import Track
-from spark_analytics.analysis.findings import FREEZE, GAP, JUMP, SILENCE, Findings
+from spark_analytics.analysis.drift import AudioSeconds
+from spark_analytics.analysis.findings import FREEZE, JUMP, SILENCE, Findings
 from spark_analytics.analysis.rules import STILL_MS
 from spark_analytics.analysis.steps import (
     Frames,
-    gaps_between,
+    is_near,
     is_regular,
     jumps_back,
     standstills,
@@ -71,6 +72,8 @@ class Counts:
     #: Of the steps between audio frames: milliseconds, and frames that they have room for.
     audio_step_ms: int = 0
     audio_slots: int = 0
+    #: Audio frames whose step rounds to no frame.
+    audio_early: int = 0
     #: From one keyframe to the next that is later.
     keyframe_steps: int = 0
     keyframe_step_ms: int = 0
@@ -87,11 +90,12 @@ class Part:
     """A part of a recording.
 
     Attributes:
-        gap_ms: All gaps in it.
+        gap_ms: All gaps in it, and the one before its first frame.
         head_frames: Pictures before its first keyframe, and their bytes.
         open_keyframe: Its last keyframe, a row of `KEYFRAME_COLUMNS`; the next one is not known yet.
         steps: How often each step from picture to picture occurs.
         damage_kinds: What kinds of damage there are.
+        audio_seconds: How many audio frames are in each second, and when.
     """
 
     counts: Counts = attrs.field(factory=Counts)
@@ -112,6 +116,7 @@ class Part:
     audio_configurations: Track = attrs.field(factory=Track)
     picture: tuple[int, int] | None = None
     sound: Sound | None = None
+    audio_seconds: AudioSeconds = attrs.field(factory=AudioSeconds)
 
     @property
     def is_empty(self) -> bool:
@@ -123,9 +128,8 @@ def join(left: Part, right: Part, beginning: Beginning, findings: Findings) -> P
     """Both parts as one; what is found where they meet goes to the findings."""
     if left.is_empty:
         return right
-    gaps, edge = gaps_between(left.all.last.then(right.all.first))
-    findings.add_stills(GAP, gaps)
-    shift = left.gap_ms + int(edge.sum())
+    # The right one knows the gap before its first frame: its reader has looked at the frames before.
+    shift = left.gap_ms
     video, audio = right.video.shifted(shift), right.audio.shifted(shift)
     counts = left.counts.plus(right.counts)
     steps = left.steps + right.steps
@@ -143,6 +147,7 @@ def join(left: Part, right: Part, beginning: Beginning, findings: Findings) -> P
         damage_kinds=left.damage_kinds | right.damage_kinds,
         picture=left.picture or right.picture,
         sound=left.sound or right.sound,
+        audio_seconds=left.audio_seconds.plus(right.audio_seconds),
     )
     _join_keyframes(left, right, joined, findings)
     _join_codecs(left, right, joined, findings)
@@ -178,14 +183,17 @@ def note_audio_steps(frames: Frames, counts: Counts, beginning: Beginning, findi
         return
     frame_ms = beginning.sound.frame_ms
     if frame_ms:
-        # A frame that is missing is no drift: each step counts as what it has room for.
-        regular = is_regular(steps)
-        seconds, kept = frames.times[1:][regular] // 1000, steps[regular]
+        # A frame that is missing is no drift: each step counts as what it has room for. A step back counts like the one
+        # that undoes it: with only one of them in the sum, jitter would add up.
+        near = is_near(steps)
+        seconds, kept = frames.times[1:][near] // 1000, steps[near]
         slots = np.rint(kept / frame_ms).astype(np.int64)
         findings.seconds.add("audio_step_ms", seconds, kept)
         findings.seconds.add("audio_slots", seconds, slots)
+        findings.seconds.add("audio_early", seconds[slots <= 0])
         counts.audio_step_ms += int(kept.sum())
         counts.audio_slots += int(slots.sum())
+        counts.audio_early += int(np.count_nonzero(slots <= 0))
     findings.add_stills(SILENCE, standstills(frames))
     findings.add_stills(JUMP, jumps_back(frames), "audio")
 

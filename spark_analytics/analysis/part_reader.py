@@ -11,14 +11,19 @@ from spark_analytics.analysis.beginning import Beginning
 from spark_analytics.analysis.block import BlockReader
 from spark_analytics.analysis.findings import Findings, Incident
 from spark_analytics.analysis.part import Part, join
+from spark_analytics.analysis.rules import RECENT_FRAMES
 from spark_analytics.analysis.steps import Frames
 from spark_analytics.scanning.classify import Classifier
-from spark_analytics.scanning.range_scanner import DamagedPart, RangeScanner
+from spark_analytics.scanning.range_scanner import DamagedPart, RangeScanner, first_tag, start_of_part
 from spark_analytics.scanning.sources import ByteSource
-from spark_analytics.scanning.tag_arrays import TagArrays
+from spark_analytics.scanning.tag_arrays import Integers, TagArrays
 
 #: So many tags, or damages, are looked at together: a file may have a damage every few bytes.
 _MOST_TOGETHER = 4096
+
+#: How far back the frames before a part are looked for, in bytes, and how many times as far if there are too few.
+_FIRST_LOOK_BACK = 1 << 20
+_FARTHER = 8
 
 
 @attrs.define(eq=False)
@@ -45,6 +50,25 @@ class _Lot:
         return not self.damages or max(self.tag_count, len(self.damages)) >= _MOST_TOGETHER
 
 
+def recent_times(source: ByteSource, classifier: Classifier, beginning: Beginning, begin: int) -> Integers:
+    """The times of the last RECENT_FRAMES frames before a place where a tag begins, wherever the part before was cut."""
+    first = first_tag(source)
+    distance = _FIRST_LOOK_BACK
+    while begin > first:
+        start = start_of_part(source, max(first, begin - distance), begin)
+        parts = []
+        for found in RangeScanner(source, start, begin):
+            tags = found.tag if isinstance(found, DamagedPart) else found
+            if tags is not None:
+                coded = classifier.table.coded(classifier.classify(source, tags))
+                parts.append(beginning.times(tags.timestamps[coded]))
+        times = np.concatenate(parts) if parts else np.empty(0, np.int64)
+        if len(times) >= RECENT_FRAMES or begin - distance <= first:
+            return times[-RECENT_FRAMES:]
+        distance *= _FARTHER
+    return np.empty(0, np.int64)
+
+
 class PartReader:
     """Goes through a part of a file; iterate over it until the end, then it has a `part`.
 
@@ -62,7 +86,8 @@ class PartReader:
         self.end = begin
         self._beginning = beginning
         self._scanner = RangeScanner(source, begin, stop)
-        self._blocks = BlockReader(source, classifier, beginning, self.findings)
+        recent = recent_times(source, classifier, beginning, begin)
+        self._blocks = BlockReader(source, classifier, beginning, self.findings, recent)
 
     def __iter__(self) -> Iterator[None]:
         for lot in self._lots():

@@ -7,7 +7,8 @@ import numpy as np
 
 from spark_analytics.scanning.tag_arrays import Integers
 
-#: What is added up, and what is the largest of its kind. The steps end in that second.
+#: What is added up, and what is the largest of its kind. The steps end in that second. `audio_early` counts audio frames
+#: whose step rounds to no frame, and `audio_phase_ms` adds up when in the second the audio frames are.
 SUMS = (
     "video_bytes",
     "audio_bytes",
@@ -18,6 +19,8 @@ SUMS = (
     "video_steps",
     "audio_step_ms",
     "audio_slots",
+    "audio_early",
+    "audio_phase_ms",
 )
 LARGEST = ("max_step_ms", "last_video_ms", "last_audio_ms")
 

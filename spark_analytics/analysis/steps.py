@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import attrs
 import numpy as np
 
-from spark_analytics.analysis.rules import JUMP_MS, STILL_MS
+from spark_analytics.analysis.rules import JUMP_MS, RECENT_FRAMES, STILL_MS
 from spark_analytics.scanning.tag_arrays import Integers
 
 _NONE = np.empty(0, np.int64)
@@ -70,13 +72,26 @@ class Still:
 NO_STILL = Still()
 
 
-def gaps_between(frames: Frames) -> tuple[Still, Integers]:
-    """The gaps between frames of any kind, and for each frame but the first how much of a gap is before it."""
-    steps = frames.steps()
-    if not _reaches(steps, STILL_MS):
-        return NO_STILL, np.zeros(len(steps), np.int64)
-    gaps = np.where(steps >= STILL_MS, steps, 0)
-    return _where(frames, gaps > 0, gaps), gaps
+def gaps_before(recent: Integers, frames: Frames, no_gaps: Collection[int] = ()) -> tuple[Still, Integers]:
+    """The gaps between frames of any kind, and for each frame how much of a gap is before it.
+
+    Args:
+        recent: The times of the frames before these, RECENT_FRAMES of them if there are so many.
+        no_gaps: The offsets of frames that are ahead of others which come later in the file.
+    """
+    times = np.concatenate([recent, frames.times])
+    gaps = np.zeros(len(frames), np.int64)
+    # A gap is never longer than the step from the frame right before it, which is quick to see.
+    for number in (np.flatnonzero(times[1:] - times[:-1] >= STILL_MS) + 1).tolist():
+        at = number - len(recent)
+        if at < 0 or int(frames.offsets[at]) in no_gaps:
+            continue
+        gap = int(times[number] - times[max(0, number - RECENT_FRAMES) : number].max())
+        gaps[at] = gap if gap >= STILL_MS else 0
+    which = np.flatnonzero(gaps)
+    if not len(which):
+        return NO_STILL, gaps
+    return Still(frames.times[which] - gaps[which], frames.offsets[which], gaps[which]), gaps
 
 
 def standstills(frames: Frames) -> Still:
@@ -99,6 +114,11 @@ def jumps_back(frames: Frames) -> Still:
 def _reaches(steps: Integers, length: int) -> bool:
     """Whether any of them is so long. Hardly ever is: it pays to ask."""
     return len(steps) > 0 and bool(steps.max() >= length)
+
+
+def is_near(steps: Integers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which steps belong to one run of a clock, also where timestamps that jitter go back a little."""
+    return (steps > -STILL_MS) & (steps < STILL_MS)
 
 
 def is_regular(steps: Integers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

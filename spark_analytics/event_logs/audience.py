@@ -21,10 +21,11 @@ _IN_ONE_MINUTE = (
     f"{seconds_between('greatest(came, minute)', f'least(went, {_NEXT})')} AS part",
     "came >= minute AS comes",
     f"has_left AND went < {_NEXT} AS leaves",
-    # Each one comes, or goes, or both.
+    # A play that ends exactly where the minute begins was not counted in it, so it may not be subtracted either.
     f"""filter(array(
         IF(came >= minute, struct(came AS at, 1 AS step), NULL),
-        IF(went < {_NEXT}, struct(went AS at, -1 AS step), NULL)), edge -> edge IS NOT NULL) AS edges""",
+        IF(went < {_NEXT} AND (came >= minute OR went > minute), struct(went AS at, -1 AS step), NULL)),
+        edge -> edge IS NOT NULL) AS edges""",
 )
 
 _EDGES = (

@@ -13,18 +13,31 @@ def _without_its_end(running: str) -> str:
     return f"IF(closed_at IS NULL, {server_gone(running)}, 'lost')"
 
 
-# In one word, from the sentence of the server.
+#: Why a play ended, by the exact reason that the server gives. A reason that is not listed is `unknown`: a sentence that
+#: merely contains a word of these says nothing reliable.
+VIEWER_REASONS = {
+    "the peer closed it": "left",
+    "the client closed it": "left",
+    "the viewer stopped": "left",
+    "the stream ended": "left",
+    "the peer broke it off": "lost",
+    "the server stops": "server stopped",
+}
+
+# The server ends the sentence of a limit with the limit's name.
+_LIMIT = r"regexp_extract(reason, r'[(]limit: ([a-z_]+)[)]$', 1)"
+
+_EXACTLY = " ".join(f"WHEN '{reason}' THEN '{how}'" for reason, how in VIEWER_REASONS.items())
+
 _HOW_A_VIEWER_LEFT = f"""CASE
     WHEN stopped_at IS NULL THEN {_without_its_end("watching")}
-    WHEN reason LIKE '%server stop%' THEN 'server stopped'
-    WHEN reason LIKE '%stall_timeout%' OR reason LIKE '%took no byte%' THEN 'too slow'
-    WHEN reason LIKE '%(limit:%' THEN 'sent away'
-    WHEN reason LIKE '%broke it off%' OR reason LIKE '%lost%' THEN 'lost'
-    ELSE 'left' END AS ended_how"""
+    WHEN {_LIMIT} = 'stall_timeout' THEN 'too slow'
+    WHEN {_LIMIT} != '' THEN 'sent away'
+    ELSE coalesce(CASE reason {_EXACTLY} END, 'unknown') END AS ended_how"""
 
 _HOW_A_PUBLISH_ENDED = f"""CASE
     WHEN stopped_at IS NULL THEN {_without_its_end("live")}
-    WHEN reason LIKE '%server stop%' THEN 'server stopped'
+    WHEN reason = 'the server stops' THEN 'server stopped'
     WHEN clean THEN 'ended'
     ELSE 'lost' END AS ended_how"""
 

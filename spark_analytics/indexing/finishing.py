@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_analytics.analysis.drift import has_jitter, skew_by_seconds
 from spark_analytics.analysis.findings import FREEZE, GAP, KEYFRAME_COLUMNS, SILENCE
 from spark_analytics.analysis.rules import USUAL_STEPS
 from spark_analytics.analysis.seconds import COLUMNS, LARGEST, NOTHING, SUMS, add_equal
@@ -78,7 +79,7 @@ def seconds_rows(rows: pa.Table, frames: FileFrames) -> pa.Table:
     columns |= {name: pa.array(by_name[name], mask=by_name[name] == NOTHING) for name in LARGEST}
     columns["second"] = second
     columns["dropped_est"] = _dropped(by_name, frames.step_ms[file])
-    columns["av_skew_ms"] = _skew(file, by_name, frames.frame_ms[file])
+    columns["av_skew_ms"] = _skew(file, second, by_name, frames.frame_ms[file])
     return _table(SECONDS, columns, file, frames, second * 1_000_000)
 
 
@@ -89,7 +90,7 @@ def _dropped(sums: Mapping[str, Integers], step_ms: Floats) -> Integers:
     return dropped
 
 
-def _skew(file: Integers, sums: Mapping[str, Integers], frame_ms: Floats) -> pa.Array:
+def _skew(file: Integers, second: Integers, sums: Mapping[str, Integers], frame_ms: Floats) -> pa.Array:
     """What audio has run away by, since the start of each file."""
     starts = np.flatnonzero(np.diff(file, prepend=-1))
     lengths = np.diff(np.append(starts, len(file)))
@@ -99,6 +100,15 @@ def _skew(file: Integers, sums: Mapping[str, Integers], frame_ms: Floats) -> pa.
         return total - np.repeat(total[starts] - amounts[starts], lengths)
 
     skew = so_far(sums["audio_step_ms"]) - so_far(sums["audio_slots"]) * frame_ms
+    if len(starts):
+        in_all = [np.add.reduceat(sums[name], starts).tolist() for name in ("audio_frames", "audio_early")]
+        jitters = np.repeat(list(map(has_jitter, *in_all)), lengths) & ~np.isnan(frame_ms)
+        if jitters.any():
+            frames, phases = sums["audio_frames"][jitters], sums["audio_phase_ms"][jitters]
+            by_seconds, _ = skew_by_seconds(file[jitters], second[jitters], frames, phases, frame_ms[jitters])
+            first = np.flatnonzero(np.diff(file[jitters], prepend=-1))
+            begun = np.repeat(by_seconds[first], np.diff(np.append(first, len(by_seconds))))
+            skew[jitters] = by_seconds - begun
     return pa.array(np.round(skew, 3), from_pandas=True)
 
 

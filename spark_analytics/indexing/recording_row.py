@@ -10,6 +10,7 @@ import numpy as np
 
 from rtmprelay.flv.names import RecordingName, parse_recording_name
 from rtmprelay.flv.scan import DamageKind
+from spark_analytics.analysis.drift import has_jitter
 from spark_analytics.analysis.findings import DRIFT, Incident
 from spark_analytics.analysis.part import Part, usual_picture_step
 from spark_analytics.analysis.rules import DRIFT_LEAST_MS, DRIFT_MS, INDEXER_VERSION
@@ -128,11 +129,11 @@ def recording_row(file: FoundFile, result: FileResult, reading: Reading) -> dict
 
 def drift_incident(row: dict[str, Any], result: FileResult) -> list[Incident]:
     """That audio runs away from its samples, if it does."""
-    frame_ms, counts = row["frame_ms"], result.part.counts
+    frame_ms = row["frame_ms"]
     per_hour = row["audio_drift_ms_per_hour"]
     if frame_ms is None or per_hour is None:
         return []
-    drift = counts.audio_step_ms - counts.audio_slots * frame_ms
+    drift, _ = _skew(result.part, frame_ms)
     if abs(drift) < DRIFT_MS:
         return []
     detail = f"timestamps of audio run {'ahead of' if drift > 0 else 'behind'} its samples: {per_hour:+.0f} ms an hour"
@@ -210,8 +211,17 @@ def _audio_frame_ms(result: FileResult) -> float | None:
     return result.beginning.sound.frame_ms
 
 
+def _skew(part: Part, frame_ms: float) -> tuple[float, int]:
+    """By how many milliseconds audio has run away from its samples, and in how many."""
+    counts = part.counts
+    if has_jitter(counts.audio_frames, counts.audio_early):
+        return part.audio_seconds.skew_ms(frame_ms)
+    return counts.audio_step_ms - counts.audio_slots * frame_ms, counts.audio_step_ms
+
+
 def _drift(result: FileResult) -> float | None:
-    frame_ms, counts = _audio_frame_ms(result), result.part.counts
-    if frame_ms is None or counts.audio_step_ms < DRIFT_LEAST_MS:
+    frame_ms = _audio_frame_ms(result)
+    if frame_ms is None:
         return None
-    return (counts.audio_step_ms - counts.audio_slots * frame_ms) * 3_600_000 / counts.audio_step_ms
+    skew, milliseconds = _skew(result.part, frame_ms)
+    return None if milliseconds < DRIFT_LEAST_MS else skew * 3_600_000 / milliseconds

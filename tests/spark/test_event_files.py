@@ -18,10 +18,18 @@ from spark_analytics.errors import CatalogueError
 from spark_analytics.event_logs.copies import Row, without_copies
 from spark_analytics.event_logs.file_table import ReadResult, new_splits, updated_rows
 from spark_analytics.event_logs.files import FoundFile, find_event_logs, look_at
-from spark_analytics.event_logs.lines import Split, TextLine, _read_batches, lines_of, splits_of
+from spark_analytics.event_logs.lines import (
+    Split,
+    TextLine,
+    _read_batches,
+    lines_of,
+    read_lines,
+    splits_of,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 LINES = [f'{{"number":{number}}}' + "x" * (number * 37 % 200) for number in range(300)]
@@ -545,3 +553,9 @@ def test_a_log_of_the_year_2400_has_a_row(tmp_path: Path) -> None:
     assert found.mtime_ns < 2**63
     (row,) = updated_rows([found], {}, {}, [str(tmp_path)], NOW)
     assert row["mtime_ns"] == found.mtime_ns
+
+
+def test_every_split_is_read_by_a_task_of_its_own(spark: SparkSession) -> None:
+    splits = [Split(f"file{number % 7}", "/nowhere", 1000 * number, None, True) for number in range(20)]
+    tasks = read_lines(spark, splits).rdd.glom().map(len).collect()
+    assert tasks == [1] * len(splits)

@@ -250,6 +250,31 @@ def test_who_goes_over_a_limit_is_sent_away(make: Make) -> None:
     assert archive.values("viewers", "connection", "ended_how") == how
 
 
+def test_only_the_exact_reasons_of_the_server_say_how_a_play_ended(make: Make) -> None:
+    server = FakeServer()
+    server.start()
+    expected = {
+        "the peer closed it": "left",
+        "the client closed it": "left",
+        "the viewer stopped": "left",
+        "the stream ended": "left",
+        "the peer broke it off": "lost",
+        "the server stops": "server stopped",
+        "the peer took no byte for 30 s (limit: stall_timeout)": "too slow",
+        "an internal error": "unknown",
+        "Connection to the other side was lost in a non-clean fashion.": "unknown",
+        "the plot was lost, and no server stopped": "unknown",
+        "see (limit: here) for more": "unknown",
+        "": "unknown",
+    }
+    for number, reason in enumerate(expected):
+        server.join(f"c{number}")
+        server.leave(f"c{number}", reason=reason)
+    archive = index(make, server)
+    found = archive.values("viewers", "end_reason", "ended_how")
+    assert dict(found) == expected
+
+
 def test_how_many_events_are_missing_is_not_known_without_numbers(make: Make) -> None:
     """Logs of other programs have none."""
     archive = make()

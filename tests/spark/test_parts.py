@@ -19,13 +19,16 @@ from tests.spark.media import DAMAGES, frames_file, hostile_endless_chain, hosti
 np = pytest.importorskip("numpy", reason="Spark is not installed: pip install '.[spark]'")
 
 from spark_analytics.analysis import part_reader  # noqa: E402
+from spark_analytics.analysis.audio_frames import Sound  # noqa: E402
 from spark_analytics.analysis.beginning import Beginning, read_beginning  # noqa: E402
 from spark_analytics.analysis.codec_track import Track  # noqa: E402
+from spark_analytics.analysis.drift import AudioSeconds, skew_by_seconds  # noqa: E402
 from spark_analytics.analysis.findings import Findings  # noqa: E402
 from spark_analytics.analysis.part import Part, finish, join  # noqa: E402
 from spark_analytics.analysis.part_reader import PartReader  # noqa: E402
 from spark_analytics.analysis.seconds import COLUMNS  # noqa: E402
 from spark_analytics.analysis.steps import usual_step  # noqa: E402
+from spark_analytics.indexing.recording_row import _skew  # noqa: E402
 from spark_analytics.scanning import range_scanner  # noqa: E402
 from spark_analytics.scanning.classify import Classifier  # noqa: E402
 from spark_analytics.scanning.range_scanner import start_of_part  # noqa: E402
@@ -49,6 +52,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, Track) and value.last is not None:
         # Where it was last seen does not matter.
         return plain(value.first), value.last.codec, value.last.digest, value.last.text
+    if isinstance(value, AudioSeconds):
+        # How they are grouped does not matter.
+        return value.joined().tolist()
     if attrs.has(type(value)):
         return {
             field.name: plain(getattr(value, field.name))
@@ -195,6 +201,45 @@ def test_pictures_that_begin_late_and_end_early() -> None:
     assert incidents_of(frames) == [("freeze", 0, 2000, "begins late"), ("freeze", 3960, 3020, "ends early")]
 
 
+@pytest.mark.parametrize("ahead_ms", [990, 1100, 2500, -1100])
+def test_sound_whose_timestamps_run_ahead_of_the_pictures_has_no_gaps(ahead_ms: int) -> None:
+    frames = []
+    for time in range(0, 20_000, 20):
+        if time % 40 == 0:
+            frames.append(video(time, key=time % 1000 == 0))
+        frames.append(audio(time + ahead_ms))
+    kinds = Counter(row[0] for row in incidents_of(frames))
+    # At most, that one of them begins late and the other one ends early.
+    assert kinds["gap"] == 0
+    assert kinds["freeze"] <= 1
+    assert kinds["silence"] <= 1
+    assert kinds.total() <= 2
+
+
+def test_a_gap_is_measured_from_the_latest_frame_before_it() -> None:
+    """Sound runs 1.1 s ahead, and then nothing comes for eight seconds."""
+    frames = [
+        frame
+        for time in (*range(0, 10_000, 20), *range(18_000, 24_000, 20))
+        for frame in ([video(time), audio(time + 1100)] if time % 40 == 0 else [audio(time + 1100)])
+    ]
+    gaps = [row for row in incidents_of(frames) if row[0] == "gap"]
+    assert ("gap", 9980 + 1100, 18_000 - 9980 - 1100, "") in gaps
+    assert len(gaps) <= 2
+
+
+@settings(max_examples=EXAMPLES // 10, deadline=None)
+@given(st.integers(0, 2**32), st.integers(2, 9))
+def test_gaps_do_not_depend_on_the_cuts_of_long_files(seed: int, cuts: int) -> None:
+    """There are more frames than a gap looks back, and some of them are a second ahead."""
+    rng = random.Random(seed)
+    frames, time = [], 0
+    for _ in range(900):
+        time += rng.choice((20, 20, 20, 20, 400, 1300, -2500))
+        frames.append((video if rng.random() < 0.4 else audio)(time + rng.choice((0, 0, 1100))))
+    check(frames_file(frames), cuts, seed)
+
+
 def test_timestamps_that_jump_back() -> None:
     assert incidents_of(stream(0, 3000) + stream(1000, 3000)) == [
         ("timestamp_jump", 2960, 1960, "video"),
@@ -208,6 +253,51 @@ def test_time_goes_on_behind_the_end_of_the_circle() -> None:
     assert not known.incidents
     assert known.facts["newest_ms"] == 5980
     assert sorted(known.seconds) == list(range(6))
+
+
+def drift_of(times: list[float], frame_ms: float) -> float:
+    """What a file with audio frames at these times says of its drift, in all; the same for any cuts."""
+    source = source_of(frames_file([audio(round(time)) for time in times]))
+    classifier = Classifier()
+    beginning = attrs.evolve(read_beginning(source, classifier), sound=Sound(48_000, 2, frame_ms))
+    skews = []
+    for cuts in ([], [source.size // 3, source.size // 2]):
+        total, findings = Part(), Findings()
+        for lo, hi in pairwise([0, *cuts, source.size]):
+            reader = PartReader(source, classifier, beginning, start_of_part(source, lo, hi), hi)
+            list(reader)
+            total = join(total, reader.part, beginning, findings)
+        skews.append(_skew(total, frame_ms)[0])
+    assert skews[0] == skews[1]
+    return skews[0]
+
+
+@pytest.mark.parametrize("most_ms", [3, 9, 15, 30, 60])
+def test_jitter_does_not_add_up_to_drift(most_ms: int) -> None:
+    rng = random.Random(most_ms)
+    frame_ms = 1024 / 48
+    times = [number * frame_ms + rng.uniform(-most_ms, most_ms) + 100 for number in range(30_000)]
+    assert abs(drift_of(times, frame_ms)) < 50
+
+
+@pytest.mark.parametrize("most_ms", [0, 30])
+def test_drift_is_found_also_where_timestamps_jitter(most_ms: int) -> None:
+    """Clocks that differ by a thousandth, and now and then a frame that is missing: 30,000 frames are 640 s."""
+    rng = random.Random(most_ms)
+    frame_ms = 1024 / 48
+    times = [
+        number * frame_ms * 1.001 + rng.uniform(-most_ms, most_ms) + 100
+        for number in range(30_000)
+        if number % 1000
+    ]
+    assert drift_of(times, frame_ms) == pytest.approx(640, abs=60)
+
+
+def test_seconds_over_which_a_clock_ran_twice_are_not_compared() -> None:
+    seconds, frames = np.array([0, 1, 2, 4]), np.array([47, 94, 47, 47])
+    skew, follows = skew_by_seconds(np.empty(0, np.int64), seconds, frames, frames * 500, np.full(4, 21.33))
+    assert not follows.any()
+    assert not skew.any()
 
 
 def test_codecs_that_change() -> None:

@@ -38,6 +38,12 @@ def test_sockets_whose_paths_would_be_too_long_are_not_used(
     assert setting == "spark.sql.warehouse.dir"
 
 
+def test_page_and_log_of_spark_are_off_on_this_machine_only() -> None:
+    assert session._all_settings(True, {})["spark.ui.enabled"] == "false"
+    assert "spark.ui.enabled" not in session._all_settings(False, {})
+    assert (session._log_level(True), session._log_level(False)) == ("OFF", "WARN")
+
+
 def log_level(spark: SparkSession) -> str:
     java = spark.sparkContext._jvm
     assert java is not None
