@@ -19,7 +19,7 @@ from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.recording.status import RecordingStatus, RecordingTotals
 from rtmprelay.rtmp.server_factory import RtmpServerFactory
 from rtmprelay.streams.registry import StreamRegistry
-from rtmprelay.web.relay_view import ConflictError, NotThereError
+from rtmprelay.web.api.control import ConflictError, NotThereError
 
 #: Runs something that waits for a disk, outside the reactor's thread.
 InThread = Callable[..., Deferred[Any]]
@@ -27,7 +27,7 @@ InThread = Callable[..., Deferred[Any]]
 
 @attrs.define(eq=False)
 class RelaySteering:
-    """Fulfils `rtmprelay.web.relay_view.Relay`.
+    """Fulfils `rtmprelay.web.http_service.Relay`.
 
     Args:
         file: Where lasting destinations stand, if there is such a file.

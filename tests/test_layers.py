@@ -49,19 +49,29 @@ ON_TWISTED: dict[str, set[str]] = {
     "http_client": BELOW_TWISTED | SHARED | {"plugin_factories"},
     "access.authorizers": BELOW_TWISTED | EVENTS | SHARED | {"access", "http_client", "plugin_factories"},
     "web.settings": {"errors", "secret", "files"},
-    "web.server": BELOW_TWISTED | EVENTS | SHARED | {"rtmp", "web.settings"},
+    "web.server": {"", "errors", "secret", "events", "event_bus", "throttle", "rtmp", "web.settings"},
     "outputs": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "web.server"},
 }
 #: Siblings: each sees what is above, and not the others.
-SIBLINGS = {"destinations", "recording", "web", "event_log", "hooks"}
+SIBLINGS = {"destinations", "recording", "event_log", "hooks"}
 ABOVE_SIBLINGS = (
     BELOW_TWISTED | EVENTS | SHARED | {"streams", "rtmp", "access", "plugin_factories", "http_client"}
 )
+#: The parts of `web` above its server, and `web` itself, which joins them.
+WEB: dict[str, set[str]] = {
+    "web.api": {"", "errors", "media", "amf", "flv", "events", "event_bus", "streams", "web.server"},
+    "web.events": {"", "interfaces", "events", "web.settings", "web.server", "web.api"},
+    "web.metrics": {"", "interfaces", "events", "streams", "web.server", "web.api"},
+    "web.page": {"web.server"},
+    "web": EVENTS
+    | {"errors", "secret", "mp4", "streams", "access", "outputs", "web.settings", "web.server"}
+    | {"web.api", "web.events", "web.metrics", "web.page"},
+}
 #: Where everything meets.
 JOINING: dict[str, set[str]] = {
     "config": ABOVE_SIBLINGS | SIBLINGS | {"logs", "web.settings"},
-    "control": ABOVE_SIBLINGS | SIBLINGS,
-    "service": ABOVE_SIBLINGS | SIBLINGS | {"config", "logs", "control", "outputs"},
+    "control": ABOVE_SIBLINGS | SIBLINGS | {"web.api"},
+    "service": ABOVE_SIBLINGS | SIBLINGS | {"config", "logs", "control", "outputs", "web"},
     "tap": {"errors", "interfaces", "destinations", "logs", "config", "service"},
     "demo": ABOVE_SIBLINGS | SIBLINGS | {"demo.test_card", "client", "config", "service", "web.settings"},
     # It loads servers from outside, as processes of their own.
@@ -74,7 +84,7 @@ LAYERS = {
     **dict.fromkeys(SIBLINGS, ABOVE_SIBLINGS),
     # A hook that writes a file does so with the event log's thread and queue.
     "hooks": ABOVE_SIBLINGS | {"event_log"},
-    "web": ABOVE_SIBLINGS | {"outputs", "web.server", "web.settings"},
+    **WEB,
     **JOINING,
     # Spark's workers import it, where there is no Twisted.
     "spark_analytics": {"", "errors", "media", "amf", "flv"},
@@ -199,6 +209,9 @@ PLANTED = [
     ("rtmprelay.session.channel", "def f():\n    import twisted.internet"),
     ("rtmprelay.streams.registry", "from rtmprelay.session.reports import MediaReceived"),
     ("rtmprelay.web.metrics.collector", "from rtmprelay.destinations.status import DestinationStatus"),
+    ("rtmprelay.web.api.status", "from rtmprelay.web.events.recent import RecentEvents"),
+    ("rtmprelay.web.server.site", "from rtmprelay.web.api.routes import Routes"),
+    ("rtmprelay.web.metrics.page", "from rtmprelay.web.events.stream import EventStream"),
     ("rtmprelay.errors", "from rtmprelay.media import MediaFrame"),
     ("spark_analytics.schemas", "from rtmprelay.service import RelayService"),
     ("rtmprelay.rtmp.server", "from rtmprelay.nowhere import something"),

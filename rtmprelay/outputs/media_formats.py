@@ -23,7 +23,7 @@ from rtmprelay.outputs.media_reader import MediaReader
 from rtmprelay.outputs.media_response import chunk
 from rtmprelay.streams.frames import FrameBatch, FrameRole, LiveFrame
 from rtmprelay.streams.live_stream import LiveStream
-from rtmprelay.web.server.answers import HttpError
+from rtmprelay.web.server.responses import HttpError
 
 FLV_TYPE = b"video/x-flv"
 MP4_TYPE = b"video/mp4"

@@ -21,7 +21,7 @@ from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.play_report import PlayReport
 from rtmprelay.streams.registry import StreamRegistry
-from rtmprelay.web.server.answers import HttpError
+from rtmprelay.web.server.responses import HttpError
 
 #: The longest time between two looks at a reader.
 _LOOK_EVERY = 10.0

@@ -9,8 +9,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPushProducer, ITCPTransport
 
 from rtmprelay.rtmp.transport_buffers import write_at_once
-from rtmprelay.web.server.answers import HttpError
 from rtmprelay.web.server.request import RelayRequest
+from rtmprelay.web.server.responses import HttpError
 
 
 def chunk(*parts: bytes | memoryview) -> bytes:
@@ -67,7 +67,7 @@ class MediaResponse:
     def refuse(self, error: HttpError) -> None:
         """Answer that there will be no media; for an answer that has not begun."""
         if self._end():
-            self._request.send(error.answer())
+            self._request.send(error.response())
 
     def finish(self) -> None:
         """The media is over."""
@@ -96,5 +96,5 @@ def write_headers(request: RelayRequest, content_type: bytes) -> None:
     request.setHeader(b"Accept-Ranges", b"none")
     # Else nginx would collect media before it passes it on.
     request.setHeader(b"X-Accel-Buffering", b"no")
-    request.site.sharing.allow(request)
+    request.site.cors.allow_reading(request)
     request.write(b"")

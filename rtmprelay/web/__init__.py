@@ -1,1 +1,1 @@
-"""The relay over HTTP: status, metrics, events, control, live media, and a page for people."""
+"""HTTP: the API, metrics, the event stream, the dashboard and live media."""

@@ -1,41 +1,43 @@
-"""Joins the parts of HTTP: what answers, what measures, what listens to events."""
+"""Joins the parts that answer HTTP requests."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay.access.gate import Gate
 from rtmprelay.outputs.media_reader import LiveMediaSettings
-from rtmprelay.web.api.control import Control
+from rtmprelay.web.api.control import Control, RelayControl
 from rtmprelay.web.api.routes import Routes
 from rtmprelay.web.api.sampling import RateSampler
-from rtmprelay.web.api.status import StatusDocuments
+from rtmprelay.web.api.status import RelayView, StatusDocuments
 from rtmprelay.web.events.recent import RecentEvents
 from rtmprelay.web.events.stream import EventStream
 from rtmprelay.web.live_media import LiveMedia
 from rtmprelay.web.media_gate import MediaGate
 from rtmprelay.web.metrics.collector import HttpFigures, RelayCollector
-from rtmprelay.web.metrics.event_counts import EventCounts
+from rtmprelay.web.metrics.measurements import EventCounts, ReactorLag, StreamLabels
 from rtmprelay.web.metrics.page import MetricsPage
-from rtmprelay.web.metrics.reactor_lag import ReactorLag
-from rtmprelay.web.metrics.stream_series import StreamSeries
-from rtmprelay.web.page.pages import Pages
-from rtmprelay.web.relay_view import Relay
-from rtmprelay.web.server.access import Access
+from rtmprelay.web.page import Pages
+from rtmprelay.web.server.access import ControlAccess
+from rtmprelay.web.server.scheduling import HttpScheduler
 from rtmprelay.web.server.site import RelaySite
-from rtmprelay.web.server.turns import Turns
 from rtmprelay.web.settings import HttpSettings
 
 
+class Relay(RelayView, RelayControl, Protocol):
+    """What the HTTP part reads and changes in the relay."""
+
+
 class HttpPart:
-    """Everything that a relay shows over HTTP. `site` is the factory to listen with.
+    """Everything that a relay serves over HTTP. `site` is the factory for the listener.
 
     Args:
-        clock: One that never jumps.
+        clock: A clock that never jumps.
     """
 
     def __init__(
@@ -47,48 +49,49 @@ class HttpPart:
         wall_clock: Callable[[], float] = time.time,
         gate: Gate | None = None,
     ) -> None:
-        turns = Turns(clock)
+        scheduler = HttpScheduler(clock)
         self._sampler = RateSampler(relay.registry, relay.destination_bytes, clock)
-        self._recent = RecentEvents()
-        relay.events.add_sink(self._recent)
-        self._status = StatusDocuments(relay, self._sampler, turns, clock, wall_clock)
-        self._recent.add_listener(self._status.changed)
-        self._access = Access(settings.token, relay.events, clock)
-        self._events = EventStream(settings, self._status, self._sampler, self._recent, turns, clock)
+        recent = RecentEvents()
+        relay.events.add_sink(recent)
+        self._status = StatusDocuments(relay, self._sampler, scheduler, clock, wall_clock)
+        recent.add_listener(self._status.invalidate)
+        access = ControlAccess(settings.token, relay.events, clock)
+        self._events = EventStream(settings, self._status, self._sampler, recent, scheduler, clock)
         self.media = LiveMedia(relay.registry, relay.events, media or LiveMediaSettings(), clock)
-        self._counts = EventCounts()
-        relay.events.add_sink(self._counts)
+        counts = EventCounts()
+        relay.events.add_sink(counts)
         self._lag = ReactorLag(clock)
-        series = StreamSeries(relay.registry)
-        self._sampler.add_listener(series.look)
+        labels = StreamLabels(relay.registry)
+        self._sampler.add_listener(labels.update)
         figures = HttpFigures(
             lambda: self.site.connections,
-            lambda: self._events.readers,
+            lambda: self._events.client_count,
             lambda: self.site.responses,
-            lambda: self._access.refused,
+            lambda: access.refused,
         )
         collector = RelayCollector(
-            relay, self._sampler, self._counts, self._lag, lambda: self._status.uptime, figures, series
+            relay, self._sampler, counts, self._lag, lambda: self._status.uptime, figures, labels
         )
-        metrics = MetricsPage(collector, turns, clock)
-        routes = Routes(
+        pages = Pages()
+        self._routes = Routes(
             self._status,
-            Control(relay, self._status, self._access),
-            self._events,
-            Pages(),
-            metrics.answer,
-            MediaGate(gate or Gate((), clock), self.media, relay.events).answer,
+            Control(relay, self._status, access),
+            page=pages.page,
+            asset=pages.asset,
+            events=self._events.add,
+            metrics=MetricsPage(collector, scheduler, clock).respond,
+            media=MediaGate(gate or Gate((), clock), self.media, relay.events).answer,
         )
-        self.site = RelaySite(settings, routes, turns, clock)
+        self.site = RelaySite(settings, self._routes.respond, scheduler, clock)
 
     def start(self) -> None:
-        """Measure from now on."""
+        """Start measuring."""
         self._status.restart()
         self._sampler.start()
         self._lag.start()
 
     def stop(self) -> Deferred[None]:
-        """End everything that is open; fires when the last connection has gone."""
+        """End all responses and close all connections; fires when the last one is closed."""
         self._sampler.stop()
         self._lag.stop()
         self._events.stop()

@@ -11,8 +11,8 @@ from rtmprelay.outputs.media_reader import LiveMediaSettings, MediaReader, Surro
 from rtmprelay.outputs.media_response import MediaResponse, write_headers
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.registry import StreamNotFoundError, StreamRegistry
-from rtmprelay.web.server.answers import HttpError
 from rtmprelay.web.server.request import RelayRequest
+from rtmprelay.web.server.responses import HttpError
 
 _TYPES = {"flv": FLV_TYPE, "mp4": MP4_TYPE}
 _READERS: dict[str, type[MediaReader]] = {"flv": FlvReader, "mp4": Mp4Reader}

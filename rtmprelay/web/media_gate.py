@@ -12,8 +12,8 @@ from rtmprelay.event_bus import EventBus
 from rtmprelay.events import PlayRefused
 from rtmprelay.secret import Secret
 from rtmprelay.web.live_media import LiveMedia
-from rtmprelay.web.server.answers import HttpError
 from rtmprelay.web.server.request import RelayRequest
+from rtmprelay.web.server.responses import HttpError
 
 _CHALLENGE = ((b"WWW-Authenticate", b'Bearer realm="rtmprelay"'),)
 

@@ -1,4 +1,4 @@
-"""What an operator says of the HTTP part."""
+"""The settings of the HTTP part."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ from rtmprelay.errors import ConfigError
 from rtmprelay.files.secret_file import read_secret
 from rtmprelay.secret import Secret
 
-#: Where the token is taken from when no option gives one.
+#: The environment variable with the token, for when no option gives one.
 TOKEN_VARIABLE = "RTMPRELAY_HTTP_TOKEN"  # noqa: S105
 
-#: Whoever can guess the token can steer the relay.
-SHORTEST_TOKEN = 8
+#: Characters. Anybody who guesses the token can change what the relay does.
+MIN_TOKEN = 8
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+", re.IGNORECASE)
 
 
 @attrs.frozen
 class HttpSettings:
-    """Where the HTTP part listens, who may change things, and what clients may cost."""
+    """Where the HTTP part listens, who may change things, and the limits for clients."""
 
-    #: Where to listen, as a Twisted endpoint description; None for no HTTP at all.
+    #: The listener, as a Twisted endpoint description; None for no HTTP at all.
     listen: str | None = None
-    #: What a request must bring to change anything; None allows no changes.
+    #: The token that a request needs to change anything; None allows no changes.
     token: Secret | None = None
-    #: Whose pages may read status and media: origins, or `*` for all.
+    #: Origins whose pages may read status and media, or `*` for all.
     cors: tuple[str, ...] = ()
-    #: Connections at the same time, with those that watch live media.
+    #: Connections at the same time, including those that watch live media.
     max_http_connections: int = 2_000
-    #: Those who watch live media at the same time; fewer than connections, so that the status stays in reach.
+    #: Connections that watch live media at the same time; fewer than all, so that the status can still be read.
     max_media_readers: int = 1_500
     #: Readers of the event stream at the same time.
     max_event_readers: int = 250
-    #: Bytes of a request's body: a destination has a few hundred.
+    #: Bytes of a request's body. A destination has a few hundred.
     max_body: int = 65_536
     #: Seconds from the first byte of a request to its last.
     request_timeout: float = 10.0
     #: Seconds that a connection may wait for its next request.
     keep_alive: float = 75.0
-    #: Bytes of events that wait for a reader that does not take them.
+    #: Bytes of events kept for a reader that does not read them.
     unread_events: int = 262_144
-    #: Seconds for which a client may leave unread what waits for it.
+    #: Seconds for which a client may leave a response unread.
     unread_timeout: float = 30.0
 
 
 def read_token(text: str) -> Secret:
-    """The token that an option gives: itself, or `file:PATH`. No message shows it."""
+    """The token from an option: the token itself, or `file:PATH`. No error message contains it."""
     if text.startswith("file:"):
         text = read_secret(Path(text.removeprefix("file:")), "the file").reveal()
     return _checked(text)
 
 
 def token_from(environment: Mapping[str, str] | None = None) -> Secret | None:
-    """The token in the environment, if there is one."""
+    """The token in the environment; None if there is none."""
     text = (os.environ if environment is None else environment).get(TOKEN_VARIABLE, "")
     if not text:
         return None
@@ -69,17 +69,17 @@ def token_from(environment: Mapping[str, str] | None = None) -> Secret | None:
 
 
 def _checked(token: str) -> Secret:
-    if len(token) < SHORTEST_TOKEN:
-        raise ConfigError(f"a token needs at least {SHORTEST_TOKEN} characters")
+    if len(token) < MIN_TOKEN:
+        raise ConfigError(f"a token needs at least {MIN_TOKEN} characters")
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise ConfigError("a token is made of ASCII characters without spaces, so that a header can carry it")
+        raise ConfigError("a token must be ASCII characters without spaces, because it is sent in a header")
     return Secret(token)
 
 
 def read_origin(text: str) -> str:
-    """An origin whose pages may read: `https://host`, `http://host:port` or `*`."""
+    """An origin: `https://host`, `http://host:port` or `*`."""
     if text == "*":
         return text
     if _ORIGIN.fullmatch(text) is None or not text.isascii():
-        raise ConfigError(f"{text!r} is no origin: https://host, http://host:port or * is expected")
+        raise ConfigError(f"{text!r} is not an origin: https://host, http://host:port or * is expected")
     return text.lower()

@@ -28,7 +28,7 @@ BAD_OPTIONS = {
         "--http-token: the file 'none' cannot be read",
     ),
     "token alone": (["--http-token", TOKEN], "--http-token and --http-cors need --http-status"),
-    "bad origin": (["--http-status", ":0", "--http-cors", "here"], "--http-cors: 'here' is no origin"),
+    "bad origin": (["--http-status", ":0", "--http-cors", "here"], "--http-cors: 'here' is not an origin"),
 }
 
 

@@ -18,7 +18,7 @@ from rtmprelay.config.relay import RelayConfig
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.secret import Secret
 from rtmprelay.service import RelayService
-from rtmprelay.web.api.routes import _ACTIONS, _MEDIA
+from rtmprelay.web.api.routes import DESTINATION_ACTIONS, MEDIA_KINDS
 from rtmprelay.web.settings import HttpSettings
 from tests.helpers import group, real_reactor_fixture, real_reactor_test, start_frames, the_reactor, until
 from tests.service.http_client import TOKEN, connect, fetch
@@ -190,7 +190,7 @@ async def test_the_event_stream(running: Running) -> None:
 def test_every_path_of_the_document_leads_somewhere() -> None:
     """With just the methods that the server has there; and no route of the server is missing in the document."""
     web = Web()
-    fixed = {"/" + "/".join(segments) for segments in web.http.site._routes._fixed}
+    fixed = {"/" + "/".join(segments) for segments in web.http._routes._fixed}
     assert fixed == {path for path in DOCUMENT["paths"] if "{" not in path}
     for path, operations in DOCUMENT["paths"].items():
         answer = web.request("OPTIONS", path.replace("{app}", "live").replace("{name}", "test"))
@@ -199,10 +199,10 @@ def test_every_path_of_the_document_leads_somewhere() -> None:
     named = {path.replace("{app}/", "") for path in DOCUMENT["paths"] if "{name}" in path}
     assert named == {
         "/destinations/{name}",
-        *(f"/destinations/{{name}}/{action}" for action in _ACTIONS),
+        *(f"/destinations/{{name}}/{action}" for action in DESTINATION_ACTIONS),
         "/streams/{name}",
         "/streams/{name}/publisher",
-        *(f"/{{name}}.{kind}" for kind in _MEDIA),
+        *(f"/{{name}}.{kind}" for kind in MEDIA_KINDS),
     }
 
 

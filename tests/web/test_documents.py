@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
-from rtmprelay.web.api.documents import Document, each, listed, object_pieces, plain
-from rtmprelay.web.server import turns
-from rtmprelay.web.server.answers import json_bytes
-from rtmprelay.web.server.turns import Turns
+from rtmprelay.web.server import scheduling
+from rtmprelay.web.server.responses import entry_pieces, json_bytes, list_pieces, object_pieces, small_fields
+from rtmprelay.web.server.scheduling import CachedDocument, HttpScheduler
 from tests.web.helpers import one_turn
 
 
@@ -22,12 +21,14 @@ class World:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # Each piece takes a turn.
-        monkeypatch.setattr(turns, "BUDGET", -1.0)
+        monkeypatch.setattr(scheduling, "BUDGET", -1.0)
         self.clock = Clock()
         self.version = 0
         self.made = 0
         self.broken = False
-        self.document = Document(self._pieces, Turns(self.clock), self.clock, 1.0, lambda: self.version)
+        self.document = CachedDocument(
+            self._pieces, HttpScheduler(self.clock), self.clock, 1.0, lambda: self.version
+        )
 
     def _pieces(self) -> Iterator[bytes]:
         self.made += 1
@@ -110,7 +111,9 @@ def test_pieces_make_the_same_json_as_the_whole(
 ) -> None:
     """Whatever the values are, and also if there are none."""
     whole = {**fields, "entries": entries, "array": array}
-    pieces = object_pieces([*plain(fields), ("entries", each(entries.items())), ("array", listed(array))])
+    pieces = object_pieces(
+        [*small_fields(fields), ("entries", entry_pieces(entries.items())), ("array", list_pieces(array))]
+    )
     text = b"".join(pieces)
     if not {"entries", "array"} & set(fields):
         assert json.loads(text) == json.loads(json_bytes(whole))

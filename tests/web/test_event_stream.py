@@ -10,7 +10,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, fail, succeed
 
 from rtmprelay.events import ConnectionOpened, MediaStatistics
-from rtmprelay.web.server import turns
+from rtmprelay.web.server import scheduling
 from rtmprelay.web.settings import HttpSettings
 from tests.web.helpers import Client, Web, destination, one_turn
 
@@ -21,7 +21,7 @@ ASK = b"GET /events HTTP/1.1\r\nHost: relay\r\n\r\n"
 def pace(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything also works when the live streams leave HTTP no time: then each piece waits for a turn."""
     if request.param == "piece by piece":
-        monkeypatch.setattr(turns, "BUDGET", -1.0)
+        monkeypatch.setattr(scheduling, "BUDGET", -1.0)
 
 
 def listen(web: Web) -> Client:
@@ -208,7 +208,7 @@ def test_a_reader_that_takes_no_events_is_cut_off() -> None:
     assert client.transport.aborted
     assert len(client.transport.value()) < 65536 + 50_000 + 10_000
     client.close_if_told()
-    assert web.http._events.readers == 0
+    assert web.http._events.client_count == 0
 
 
 def test_a_reader_that_takes_nothing_for_long_is_cut_off() -> None:
@@ -303,7 +303,7 @@ def test_events_in_quick_succession_are_not_put_off() -> None:
 
 def test_a_greeting_that_takes_many_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """What happens meanwhile is neither lost nor told twice."""
-    monkeypatch.setattr(turns, "BUDGET", -1.0)
+    monkeypatch.setattr(scheduling, "BUDGET", -1.0)
     web = Web()
     for number in range(20):
         web.publish(f"live/{number}")

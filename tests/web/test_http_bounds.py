@@ -250,7 +250,7 @@ def test_far_too_many_connections_are_cut() -> None:
 def test_what_waits_for_its_turn_is_forgotten_with_its_connection() -> None:
     """A client that goes before its request was looked at leaves nothing behind."""
     web = Web()
-    web.http.site.turns._waiting.append(lambda: None)
+    web.http.site.scheduler._waiting.append(lambda: None)
     client = Client(web)
     client.protocol.dataReceived(b"GET /health HTTP/1.1\r\n\r\n")
     assert client.transport.value() == b""

@@ -21,8 +21,7 @@ from rtmprelay.service import RelayService
 from rtmprelay.streams.accounting import DropReason
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.registry import StreamRegistry
-from rtmprelay.web.metrics.reactor_lag import BUCKETS, ReactorLag
-from rtmprelay.web.metrics.stream_series import OTHER, StreamSeries
+from rtmprelay.web.metrics.measurements import LAG_BUCKETS, OTHER, ReactorLag, StreamLabels
 from tests.helpers import group, start_frames
 from tests.streams.helpers import FakePublisher, ListingEncoder
 from tests.web.helpers import Client, Web, destination
@@ -186,27 +185,27 @@ def test_losses_of_recordings_are_counted_from_zero() -> None:
 def test_streams_as_labels_are_bounded() -> None:
     """Whatever is over the bound is `other`, and so is a name that is too long; other's counts never go down."""
     registry = StreamRegistry()
-    series = StreamSeries(registry, most=3)
+    series = StreamLabels(registry, limit=3)
     publisher = FakePublisher()
     streams = [registry.publish(f"live/{number}", publisher, 0.0) for number in range(5)]
     registry.publish("x" * 300, publisher, 0.0)
     for stream in streams:
         stream.publish_frames(group(0), 0.0)
     size = streams[0].counters.bytes
-    named, others = series.look()
+    named, others = series.update()
     assert [stream.key for stream in named] == ["live/0", "live/1", "live/2"]
     assert [stream.key for stream in others] == ["live/3", "live/4", "x" * 300]
     assert series.others.received_bytes == 2 * size
     registry.unpublish(streams[0], publisher, True)
     registry.unpublish(streams[3], publisher, True)
-    named, others = series.look()
+    named, others = series.update()
     # One that is `other` stays so; the free place is for a new one.
     assert [stream.key for stream in named] == ["live/1", "live/2"]
     assert series.others.received_bytes == 2 * size
     registry.publish("live/new", publisher, 0.0)
     again = registry.publish("live/3", publisher, 0.0)
     again.publish_frames(group(0), 0.0)
-    named, _ = series.look()
+    named, _ = series.update()
     assert [stream.key for stream in named] == ["live/1", "live/2", "live/new"]
     assert series.others.received_bytes == 3 * size
 
@@ -279,7 +278,7 @@ def test_the_lag_of_the_reactor() -> None:
     assert sum(lag.counts) == 7
     assert [count for _, count in lag.cumulative()][-1] == 7
     assert lag.cumulative()[0][1] == 6
-    assert len(lag.cumulative()) == len(BUCKETS) + 1
+    assert len(lag.cumulative()) == len(LAG_BUCKETS) + 1
     clock.pump([0.25] * 240)
     assert lag.largest < 0.01
     lag.stop()

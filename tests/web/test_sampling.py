@@ -142,7 +142,7 @@ def test_a_meter_never_shows_what_cannot_be(steps: list[tuple[float, int]]) -> N
     now = 0.0
     for seconds, count in steps:
         now += seconds
-        meter.count(now, count)
+        meter.add_sample(now, count)
         kbps, fps = meter.rates()
         assert kbps is None or kbps >= 0
         assert fps is None or fps == 0

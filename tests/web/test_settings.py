@@ -77,7 +77,7 @@ def test_origins(origin: str) -> None:
 )
 def test_bad_origins(origin: str) -> None:
     """A path is no part of an origin."""
-    with pytest.raises(ConfigError, match="is no origin"):
+    with pytest.raises(ConfigError, match="is not an origin"):
         read_origin(origin)
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from rtmprelay.amf import amf0
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.streams.live_stream import LiveStream
-from rtmprelay.web.api.stream_facts import audio_facts, video_facts
-from rtmprelay.web.server.answers import json_bytes
+from rtmprelay.web.api.shapes import audio_json, video_json
+from rtmprelay.web.server.responses import json_bytes
 from tests.helpers import audio_header, keyframe
 from tests.streams.helpers import FakePublisher
 
@@ -43,14 +43,14 @@ def test_the_publishers_word() -> None:
         keyframe(0),
         MediaFrame(MediaKind.AUDIO, 0, b"\x2f\xff\xfb"),
     )
-    assert video_facts(stream) == {
+    assert video_json(stream) == {
         "codec": "H.264 AVC",
         "width": 1920,
         "height": 1080,
         "fps": 29.97,
         "declared_bitrate_kbps": 6000.0,
     }
-    assert audio_facts(stream) == {
+    assert audio_json(stream) == {
         "codec": "MP3",
         "sample_rate": 48000,
         "channels": 2,
@@ -62,7 +62,7 @@ def test_the_decoder_configuration() -> None:
     """Size and sampling, for those who say nothing, or say it wrong."""
     header = MediaFrame(MediaKind.VIDEO, 0, b"\x17\x00\x00\x00\x00" + AVC_640)
     stream = live({"audiosamplerate": 44100.0, "stereo": False}, header, audio_header(b"\x11\x90"))
-    video, audio = video_facts(stream), audio_facts(stream)
+    video, audio = video_json(stream), audio_json(stream)
     assert video is not None
     assert audio is not None
     assert (video["width"], video["height"], video["fps"]) == (640, 360, None)
@@ -73,15 +73,15 @@ def test_opus() -> None:
     """It says its channels, and always decodes to the same rate."""
     head = b"OpusHead\x01\x06\x38\x01\x44\xac\x00\x00\x00\x00\x00"
     stream = live({}, MediaFrame(MediaKind.AUDIO, 0, b"\x90Opus" + head))
-    audio = audio_facts(stream)
+    audio = audio_json(stream)
     assert audio is not None
     assert (audio["codec"], audio["sample_rate"], audio["channels"]) == ("Opus", 48000, 6)
 
 
 def test_what_is_not_there() -> None:
     """A stream without pictures has none, and one without sound no sound."""
-    assert video_facts(live({"width": 100.0})) is None
-    assert audio_facts(live({}, keyframe(0))) is None
+    assert video_json(live({"width": 100.0})) is None
+    assert audio_json(live({}, keyframe(0))) is None
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0.0, 1e300, True, None, [], "x", "", {}])
@@ -97,7 +97,7 @@ def test_metadata_is_a_strangers_word(value: object) -> None:
         "audiochannels",
     )
     stream = live(dict.fromkeys(names, value), keyframe(0), MediaFrame(MediaKind.AUDIO, 0, b"\x2f\xff\xfb"))
-    video, audio = video_facts(stream), audio_facts(stream)
+    video, audio = video_json(stream), audio_json(stream)
     assert video == {
         **(video or {}),
         "width": None,
@@ -119,4 +119,4 @@ def test_any_bytes_make_facts(picture: bytes, sound: bytes) -> None:
         MediaFrame(MediaKind.AUDIO, 0, b"\xaf\x00" + sound),
         MediaFrame(MediaKind.AUDIO, 0, sound),
     )
-    json_bytes([video_facts(stream), audio_facts(stream)])
+    json_bytes([video_json(stream), audio_json(stream)])

@@ -1,1 +1,1 @@
-"""The JSON documents of a relay and the requests that change it."""
+"""The HTTP API: JSON documents about the relay, and requests that change it."""

@@ -1,146 +1,183 @@
-"""Changes while live. Each needs the token, and is told as an event."""
+"""Requests that change the running relay. Each needs the token and is published as an event."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
 from urllib.parse import parse_qsl, quote
 
 from twisted.internet.defer import Deferred
 
 from rtmprelay.errors import ConfigError
+from rtmprelay.event_bus import EventBus
 from rtmprelay.events import ControlApplied
 from rtmprelay.web.api.status import StatusDocuments
-from rtmprelay.web.relay_view import ConflictError, NotThereError, Relay
-from rtmprelay.web.server.access import Access
-from rtmprelay.web.server.answers import Answer, HttpError, document
-from rtmprelay.web.server.json_body import read_object, refuse_unknown, take_flag
-from rtmprelay.web.server.request import RelayRequest
+from rtmprelay.web.server.access import ControlAccess
+from rtmprelay.web.server.request import RelayRequest, read_json_object, refuse_unknown, take_flag
+from rtmprelay.web.server.responses import Headers, HttpError, Response, document
 
-#: Where something is in the configuration file, as a path from its root.
-_PLACE = re.compile(r" @ \$(?:\.([^;]+))?(?=;|$)")
+#: A position in the configuration file, as a path from its root.
+_POSITION = re.compile(r" @ \$(?:\.([^;]+))?(?=;|$)")
 
-_NO_CONTENT = Answer(b"", 204, shared=False)
+_NO_CONTENT = Response(b"", 204, cross_origin=False)
 
-#: Destinations that there may be for one to be added through the API: each costs metrics, and a connection a stream.
-MOST_DESTINATIONS = 500
+#: The API adds no destination beyond this number: each costs metrics, and a connection for each of its streams.
+MAX_DESTINATIONS = 500
+
+
+class NotThereError(ConfigError):
+    """There is nothing of this name."""
+
+
+class ConflictError(ConfigError):
+    """The change conflicts with what there is already."""
+
+
+class RelayControl(Protocol):
+    """What the HTTP part changes in the relay. A `ConfigError` says what is wrong with a change."""
+
+    @property
+    def events(self) -> EventBus:
+        """Where events are published."""
+
+    @property
+    def destination_count(self) -> int:
+        """How many destinations there are."""
+
+    def add_destination(self, entry: Mapping[str, object], lasting: bool) -> Deferred[str]:
+        """Add a destination, described as in the configuration file; fires with its name."""
+
+    def remove_destination(self, name: str, lasting: bool) -> Deferred[None]:
+        """Remove a destination."""
+
+    def enable_destination(self, name: str, enabled: bool, lasting: bool) -> Deferred[None]:
+        """Enable or disable a destination."""
+
+    def reconnect_destination(self, name: str) -> None:
+        """Close a destination's connections, or stop waiting for the next attempt, and connect now."""
+
+    def end_publish(self, key: str) -> None:
+        """Disconnect the publisher of a stream."""
 
 
 class Control:
-    """Adds, removes and steers destinations, and sends publishers away."""
+    """Adds, removes, enables and reconnects destinations, and disconnects publishers."""
 
-    def __init__(self, relay: Relay, status: StatusDocuments, access: Access) -> None:
+    def __init__(self, relay: RelayControl, status: StatusDocuments, access: ControlAccess) -> None:
         self._relay = relay
         self._status = status
         self._access = access
 
-    def overview(self, request: RelayRequest) -> Answer:
-        """Whether changes are allowed, and to the one who asks."""
+    def overview(self, request: RelayRequest) -> Response:
+        """GET /control: whether changes are allowed at all, and with the token of this request."""
         fields = {
             "changes_allowed": self._access.changes_allowed,
             "authorized": self._access.is_authorized(request),
         }
-        return Answer(document(fields), shared=False)
+        return Response(document(fields), cross_origin=False)
 
     # -- destinations ----------------------------------------------------------------------------------------
 
-    def add_destination(self, request: RelayRequest) -> Deferred[Answer]:
+    def add_destination(self, request: RelayRequest) -> Deferred[Response]:
         """POST /destinations"""
         return self._change(request, self._add_destination)
 
-    async def _add_destination(self, request: RelayRequest) -> Answer:
-        entry = read_object(request)
+    async def _add_destination(self, request: RelayRequest) -> Response:
+        entry = read_json_object(request)
         lasting = take_flag(entry, "lasting", default=False)
-        if self._relay.destination_count >= MOST_DESTINATIONS:
-            raise HttpError(409, f"there are {MOST_DESTINATIONS} destinations already: remove some first")
+        if self._relay.destination_count >= MAX_DESTINATIONS:
+            raise HttpError(409, f"there are {MAX_DESTINATIONS} destinations already: remove some first")
         name = await self._relay.add_destination(entry, lasting)
-        self._tell(request, "destination added", name)
+        self._applied(request, "destination added", name)
         location = f"/destinations/{quote(name, safe='')}".encode()
         return self._destination(name, 201, ((b"Location", location),))
 
-    def remove_destination(self, request: RelayRequest, name: str) -> Deferred[Answer]:
+    def remove_destination(self, request: RelayRequest, name: str) -> Deferred[Response]:
         """DELETE /destinations/{name}[?lasting=true]"""
 
-        async def remove(request: RelayRequest) -> Answer:
+        async def remove(request: RelayRequest) -> Response:
             lasting = _lasting_in_query(request)
             await self._relay.remove_destination(name, lasting)
-            self._tell(request, "destination removed", name)
+            self._applied(request, "destination removed", name)
             return _NO_CONTENT
 
         return self._change(request, remove)
 
-    def update_destination(self, request: RelayRequest, name: str) -> Deferred[Answer]:
+    def update_destination(self, request: RelayRequest, name: str) -> Deferred[Response]:
         """PATCH /destinations/{name}"""
 
-        async def update(request: RelayRequest) -> Answer:
-            fields = read_object(request)
+        async def update(request: RelayRequest) -> Response:
+            fields = read_json_object(request)
             refuse_unknown(fields, ("enabled", "lasting"))
             lasting = take_flag(fields, "lasting", default=False)
             return await self._enable(request, name, take_flag(fields, "enabled"), lasting)
 
         return self._change(request, update)
 
-    def steer_destination(self, request: RelayRequest, name: str, action: str) -> Deferred[Answer]:
+    def act_on_destination(self, request: RelayRequest, name: str, action: str) -> Deferred[Response]:
         """POST /destinations/{name}/enable, /disable, /reconnect"""
 
-        async def steer(request: RelayRequest) -> Answer:
+        async def act(request: RelayRequest) -> Response:
             if action != "reconnect":
                 return await self._enable(request, name, action == "enable", lasting=False)
             self._relay.reconnect_destination(name)
-            self._tell(request, "destination reconnected", name)
+            self._applied(request, "destination reconnected", name)
             return self._destination(name, 202)
 
-        return self._change(request, steer)
+        return self._change(request, act)
 
-    async def _enable(self, request: RelayRequest, name: str, enabled: bool, lasting: bool) -> Answer:
+    async def _enable(self, request: RelayRequest, name: str, enabled: bool, lasting: bool) -> Response:
         await self._relay.enable_destination(name, enabled, lasting)
-        self._tell(request, "destination enabled" if enabled else "destination disabled", name)
+        self._applied(request, "destination enabled" if enabled else "destination disabled", name)
         return self._destination(name)
 
-    def _destination(
-        self, name: str, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()
-    ) -> Answer:
+    def _destination(self, name: str, status: int = 200, headers: Headers = ()) -> Response:
         destination = self._status.destination(name)
         if destination is None:
             raise NotThereError(f"there is no destination {name!r} any more")
-        return Answer(document(destination), status, headers=headers, shared=False)
+        return Response(document(destination), status, headers=headers, cross_origin=False)
 
     # -- streams ---------------------------------------------------------------------------------------------
 
-    def end_publish(self, request: RelayRequest, key: str) -> Deferred[Answer]:
+    def end_publish(self, request: RelayRequest, key: str) -> Deferred[Response]:
         """DELETE /streams/{app}/{name}/publisher"""
 
-        async def end(request: RelayRequest) -> Answer:
+        async def end(request: RelayRequest) -> Response:
             self._relay.end_publish(key)
-            self._tell(request, "publisher sent away", key)
+            self._applied(request, "publisher sent away", key)
             return _NO_CONTENT
 
         return self._change(request, end)
 
-    # -- all of them -----------------------------------------------------------------------------------------
+    # -- every change ----------------------------------------------------------------------------------------
 
-    def _change(self, request: RelayRequest, change: Callable[[RelayRequest], object]) -> Deferred[Answer]:
+    def _change(
+        self, request: RelayRequest, change: Callable[[RelayRequest], Awaitable[Response]]
+    ) -> Deferred[Response]:
         self._access.require(request)
-        return Deferred.fromCoroutine(self._changed(request, change))
+        return Deferred.fromCoroutine(self._with_http_errors(request, change))
 
-    async def _changed(self, request: RelayRequest, change: Callable[..., object]) -> Answer:
+    async def _with_http_errors(
+        self, request: RelayRequest, change: Callable[[RelayRequest], Awaitable[Response]]
+    ) -> Response:
         try:
-            return await change(request)  # type: ignore[misc, no-any-return]
+            return await change(request)
         except NotThereError as error:
             raise HttpError(404, str(error)) from None
         except ConflictError as error:
             raise HttpError(409, str(error)) from None
         except ConfigError as error:
-            raise HttpError(400, _in_words(str(error))) from None
+            raise HttpError(400, _without_position(str(error))) from None
 
-    def _tell(self, request: RelayRequest, action: str, target: str) -> None:
-        self._status.changed()
+    def _applied(self, request: RelayRequest, action: str, target: str) -> None:
+        self._status.invalidate()
         self._relay.events.publish(ControlApplied(peer=request.peer, action=action, target=target))
 
 
-def _in_words(message: str) -> str:
-    """A message about an entry of the configuration file, without the place of that entry: here there is only one."""
-    return _PLACE.sub(lambda found: f" (in {found[1]})" if found[1] else "", message)
+def _without_position(message: str) -> str:
+    """An error about an entry of the configuration file, without the entry's position: a request has only one entry."""
+    return _POSITION.sub(lambda found: f" (in {found[1]})" if found[1] else "", message)
 
 
 def _lasting_in_query(request: RelayRequest) -> bool:

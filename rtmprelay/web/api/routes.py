@@ -1,101 +1,101 @@
-"""Which path leads where, with which methods."""
+"""Which path and method lead to which handler."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 import attrs
-from twisted.internet.defer import Deferred
 
 from rtmprelay.web.api.control import Control
 from rtmprelay.web.api.status import StatusDocuments
-from rtmprelay.web.events.stream import EventStream
-from rtmprelay.web.page.pages import Pages
-from rtmprelay.web.server.answers import Answer, HttpError, document
-from rtmprelay.web.server.request import RelayRequest
+from rtmprelay.web.server.request import RelayRequest, Result
+from rtmprelay.web.server.responses import HttpError, Response, document
 
-Result = Answer | Deferred[Answer] | Deferred[None] | None
 Handler = Callable[[RelayRequest], Result]
-Media = Callable[[RelayRequest, str, str], Result]
 
-#: What a destination can be told by POST.
-_ACTIONS = ("enable", "disable", "reconnect")
+#: Answers with a live stream, given its key and the kind of media.
+MediaHandler = Callable[[RelayRequest, str, str], Result]
 
-#: Kinds of live media, by the ending of the path.
-_MEDIA = ("flv", "mp4")
+#: What POST can do to a destination.
+DESTINATION_ACTIONS = ("enable", "disable", "reconnect")
 
-_KNOWN = "/, /health, /streams, /destinations, /recordings, /events, /metrics, /control and /APP/NAME.flv or .mp4 are known"
+#: Kinds of live media, as path endings.
+MEDIA_KINDS = ("flv", "mp4")
 
-#: Methods that HTTP knows; with any other a client means something else.
+_KNOWN_PATHS = "/, /health, /streams, /destinations, /recordings, /events, /metrics, /control and /APP/NAME.flv or .mp4 are known"
+
+#: The methods of HTTP. Any other is answered with 501.
 _METHODS = frozenset({b"GET", b"HEAD", b"OPTIONS", b"POST", b"PUT", b"PATCH", b"DELETE"})
 
 
 @attrs.frozen
 class Route:
-    """A path, and what each method does there."""
+    """A path, with a handler for each of its methods."""
 
     methods: Mapping[bytes, Handler]
-    #: Whether pages of other origins may read what is there.
-    shared: bool = True
+    #: Whether pages of other origins may read it, if the operator allows that.
+    cross_origin: bool = True
 
     @property
     def allowed(self) -> bytes:
-        """All methods, for people and clients."""
+        """The value of the header Allow."""
         known = [method for method in (b"GET", b"POST", b"PATCH", b"DELETE") if method in self.methods]
         if b"GET" in self.methods:
             known.insert(1, b"HEAD")
         return b", ".join([*known, b"OPTIONS"])
 
 
-def reading(handler: Handler, shared: bool = True) -> Route:
-    """A path that can only be read."""
-    return Route({b"GET": handler}, shared)
+def read_only(handler: Handler, cross_origin: bool = True) -> Route:
+    """A path that only has GET."""
+    return Route({b"GET": handler}, cross_origin)
 
 
 class Routes:
-    """Finds what a request means, and has it answered."""
+    """Finds the route of a request and calls its handler.
+
+    Args:
+        asset: Answers with a file of the dashboard, given its name.
+    """
 
     def __init__(
         self,
         status: StatusDocuments,
         control: Control,
-        events: EventStream,
-        pages: Pages,
-        metrics: Callable[[], Deferred[Answer]],
-        media: Media,
+        *,
+        page: Handler,
+        asset: Callable[[RelayRequest, str], Result],
+        events: Handler,
+        metrics: Handler,
+        media: MediaHandler,
     ) -> None:
-        """Args:
-        media: Answers with a live stream, given its key and the kind of media.
-        """
         self._status = status
         self._control = control
-        self._events = events
-        self._pages = pages
+        self._asset = asset
         self._media = media
         self._fixed: dict[tuple[str, ...], Route] = {
-            ("",): reading(lambda request: pages.page(request.header(b"If-None-Match")), shared=False),
-            ("health",): reading(lambda _: status.health().addCallback(Answer)),
-            ("streams",): reading(lambda _: status.streams().addCallback(Answer)),
-            ("recordings",): reading(lambda _: status.recordings().addCallback(Answer)),
+            ("",): read_only(page, cross_origin=False),
+            ("health",): read_only(lambda _: status.health().addCallback(Response)),
+            ("streams",): read_only(lambda _: status.streams().addCallback(Response)),
+            ("recordings",): read_only(lambda _: status.recordings().addCallback(Response)),
             ("destinations",): Route(
                 {
-                    b"GET": lambda _: status.destinations().addCallback(Answer),
+                    b"GET": lambda _: status.destinations().addCallback(Response),
                     b"POST": control.add_destination,
                 }
             ),
-            ("events",): reading(self._read_events),
-            ("metrics",): reading(lambda _: metrics()),
-            ("control",): reading(control.overview, shared=False),
+            ("events",): read_only(events),
+            ("metrics",): read_only(metrics),
+            ("control",): read_only(control.overview, cross_origin=False),
         }
 
-    def answer(self, request: RelayRequest) -> Result:
+    def respond(self, request: RelayRequest) -> Result:
         """Answer a request."""
         method: bytes = request.method
         if method == b"OPTIONS" and request.path == b"*":
-            return _options(request, b"GET, HEAD, POST, PATCH, DELETE, OPTIONS", shared=False)
+            return _options(request, b"GET, HEAD, POST, PATCH, DELETE, OPTIONS", cross_origin=False)
         route = self.find(request.segments)
         if method == b"OPTIONS":
-            return _options(request, route.allowed, route.shared)
+            return _options(request, route.allowed, route.cross_origin)
         handler = route.methods.get(b"GET" if method == b"HEAD" else method)
         if handler is not None:
             return handler(request)
@@ -111,32 +111,30 @@ class Routes:
         )
 
     def find(self, segments: list[str]) -> Route:
-        """The route of a path."""
+        """The route of a path. Raises `HttpError` 404 if there is none."""
         route = self._fixed.get(tuple(segments))
         if route is not None:
             return route
         first, *rest = segments
         name = "/".join(rest)
         if first == "assets" and len(rest) == 1:
-            return reading(
-                lambda request: self._pages.asset(name, request.header(b"If-None-Match")), shared=False
-            )
+            return read_only(lambda request: self._asset(request, name), cross_origin=False)
         if first == "destinations" and name:
             return self._destination(rest)
         if first == "streams" and name:
             return self._stream(rest)
         media = self._live_media(segments)
         if media is None or first in ("assets", "destinations", "streams"):
-            raise HttpError(404, f"there is nothing here: {_KNOWN}")
+            raise HttpError(404, f"there is nothing here: {_KNOWN_PATHS}")
         return media
 
-    # -- names: a slash in them may be encoded, or not -----------------------------------------------------------
+    # -- names: a slash in one may be percent-encoded or not -----------------------------------------------------
 
     def _destination(self, rest: list[str]) -> Route:
         name = "/".join(rest)
-        if len(rest) > 1 and rest[-1] in _ACTIONS and self._status.destination(name) is None:
-            steered, action = "/".join(rest[:-1]), rest[-1]
-            return Route({b"POST": lambda request: self._control.steer_destination(request, steered, action)})
+        if len(rest) > 1 and rest[-1] in DESTINATION_ACTIONS and self._status.destination(name) is None:
+            target, action = "/".join(rest[:-1]), rest[-1]
+            return Route({b"POST": lambda request: self._control.act_on_destination(request, target, action)})
         return Route(
             {
                 b"GET": lambda _: self._read_destination(name),
@@ -145,39 +143,33 @@ class Routes:
             }
         )
 
-    def _read_destination(self, name: str) -> Answer:
+    def _read_destination(self, name: str) -> Response:
         found = self._status.destination(name)
         if found is None:
             raise HttpError(404, "there is no destination of this name: /destinations lists them all")
-        return Answer(document(found))
+        return Response(document(found))
 
     def _stream(self, rest: list[str]) -> Route:
         key = "/".join(rest)
         if len(rest) > 1 and rest[-1] == "publisher" and self._status.stream(key) is None:
             published = "/".join(rest[:-1])
             return Route({b"DELETE": lambda request: self._control.end_publish(request, published)})
-        return reading(lambda _: self._read_stream(key))
+        return read_only(lambda _: self._read_stream(key))
 
-    def _read_stream(self, key: str) -> Answer:
+    def _read_stream(self, key: str) -> Response:
         found = self._status.stream(key)
         if found is None:
             raise HttpError(404, "there is no stream of this name now: /streams lists them all")
-        return Answer(document(found))
-
-    # -- what is written bit by bit --------------------------------------------------------------------------
-
-    def _read_events(self, request: RelayRequest) -> Result:
-        self._events.add(request)
-        return None
+        return Response(document(found))
 
     def _live_media(self, segments: list[str]) -> Route | None:
         key, dot, kind = "/".join(segments).rpartition(".")
-        if not dot or kind not in _MEDIA or not key or "" in segments:
+        if not dot or kind not in MEDIA_KINDS or not key or "" in segments:
             return None
-        return reading(lambda request: self._media(request, key, kind))
+        return read_only(lambda request: self._media(request, key, kind))
 
 
-def _options(request: RelayRequest, allowed: bytes, shared: bool) -> Answer:
-    if shared:
-        request.site.sharing.allow_asking(request)
-    return Answer(b"", 204, headers=((b"Allow", allowed),), shared=False)
+def _options(request: RelayRequest, allowed: bytes, cross_origin: bool) -> Response:
+    if cross_origin:
+        request.site.cors.answer_preflight(request)
+    return Response(b"", 204, headers=((b"Allow", allowed),), cross_origin=False)

@@ -1,4 +1,4 @@
-"""Rates, measured once a second from plain counters: bitrate, frames, keyframes, and five minutes of history."""
+"""Rates, measured once a second from plain counters: bitrate, frame rate, keyframe interval, and five minutes of history."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from rtmprelay.streams.registry import StreamRegistry
 INTERVAL = 1.0
 HISTORY = 300
 
-#: Samples over which a rate is worked out: a group of pictures begins with a large one.
+#: Samples that a rate is averaged over: a GOP begins with a large frame.
 _WINDOW = 5
 
-#: Keyframes over which their distance is worked out.
+#: Keyframes that the keyframe interval is averaged over.
 _KEYFRAMES = 8
 
-#: Series that are kept for what is gone. Whoever makes streams up and leaves must not fill the memory.
-_MOST_GONE = 200
+#: Streams that are gone and whose history is kept. Publishers of ever new streams must not fill the memory.
+_MAX_GONE = 200
 
 
 @attrs.frozen
 class StreamRates:
-    """How fast a stream comes in. None until there is something to measure."""
+    """What a stream receives per second. None until there is something to measure."""
 
     bitrate_kbps: float | None = None
     fps: float | None = None
@@ -37,17 +37,17 @@ class StreamRates:
 
 
 class Meter:
-    """The rate of something that is counted, and its history in kbit/s."""
+    """The rate of a counter of bytes, and its history in kbit/s."""
 
     def __init__(self) -> None:
         self._points: deque[tuple[float, int, int]] = deque(maxlen=_WINDOW + 1)
         self.history: deque[float | None] = deque(maxlen=HISTORY)
 
-    def count(self, now: float, size: int, frames: int = 0) -> None:
-        """So many bytes and frames have been counted until now."""
+    def add_sample(self, now: float, size: int, frames: int = 0) -> None:
+        """Record the total bytes and frames so far."""
         points = self._points
         if points and (size < points[-1][1] or frames < points[-1][2]):
-            # The count has begun anew.
+            # The counter was reset.
             points.clear()
         value = None
         if points and now > points[-1][0]:
@@ -55,22 +55,22 @@ class Meter:
         points.append((now, size, frames))
         self.history.append(value)
 
-    def rest(self) -> None:
-        """There is nothing to count."""
+    def add_gap(self) -> None:
+        """Record that there was nothing to measure."""
         self._points.clear()
         self.history.append(None)
 
     def restart(self) -> None:
-        """What comes next is another count."""
+        """Forget the previous samples: the next one is of another counter."""
         self._points.clear()
 
     @property
-    def is_silent(self) -> bool:
-        """Whether there is nothing left to show."""
+    def is_empty(self) -> bool:
+        """Whether the history has only gaps."""
         return all(value is None for value in self.history)
 
     def rates(self) -> tuple[float | None, float | None]:
-        """Kbit/s and frames a second, over the last seconds."""
+        """Kbit/s and frames per second, averaged over the last seconds."""
         if len(self._points) < 2:
             return None, None
         (begin, first, first_frames), (end, last, last_frames) = self._points[0], self._points[-1]
@@ -81,32 +81,30 @@ class Meter:
 
 
 class StreamMeter(Meter):
-    """The rates of a stream, and the distance of its keyframes in media time."""
+    """The rates of a stream, and its keyframe interval in media time."""
 
     def __init__(self) -> None:
         super().__init__()
         self._counters: StreamCounters | None = None
-        # How many keyframes had come, and the timestamp of the last one.
+        # The number of keyframes so far, and the timestamp of the last one.
         self._keyframes: deque[tuple[int, int]] = deque(maxlen=_KEYFRAMES)
 
-    def look(self, stream: LiveStream, now: float) -> None:
-        """Take a sample."""
+    def sample(self, stream: LiveStream, now: float) -> None:
         if stream.publisher is None:
             self._keyframes.clear()
-            self.rest()
+            self.add_gap()
             return
         counters = stream.counters
         if counters is not self._counters:
             self._counters = counters
             self._keyframes.clear()
             self.restart()
-        self.count(now, counters.bytes, counters.video_frames)
+        self.add_sample(now, counters.bytes, counters.video_frames)
         gop = stream.gop
         if gop is not None and (not self._keyframes or self._keyframes[-1][0] != counters.keyframes):
             self._keyframes.append((counters.keyframes, gop[0]))
 
     def stream_rates(self) -> StreamRates:
-        """The rates now."""
         kbps, fps = self.rates()
         return StreamRates(kbps, fps, self._keyframe_interval())
 
@@ -119,7 +117,7 @@ class StreamMeter(Meter):
 
 
 class RateSampler:
-    """Looks at all streams and destinations once a second."""
+    """Samples the counters of all streams and destinations once a second."""
 
     def __init__(
         self,
@@ -132,10 +130,10 @@ class RateSampler:
         self._clock = clock
         self._streams: dict[str, StreamMeter] = {}
         self._destinations: dict[str, Meter] = {}
-        self._looking = LoopingCall(self.sample)
-        self._looking.clock = clock
+        self._sampling = LoopingCall(self.sample)
+        self._sampling.clock = clock
         self._listeners: list[Callable[[], object]] = []
-        #: How many samples there have been.
+        #: How many samples were taken.
         self.samples = 0
 
     def add_listener(self, listener: Callable[[], object]) -> None:
@@ -143,27 +141,25 @@ class RateSampler:
         self._listeners.append(listener)
 
     def start(self) -> None:
-        """Look from now on."""
-        if not self._looking.running:
-            self._looking.start(INTERVAL, now=True)
+        if not self._sampling.running:
+            self._sampling.start(INTERVAL, now=True)
 
     def stop(self) -> None:
-        """Look no more."""
-        if self._looking.running:
-            self._looking.stop()
+        if self._sampling.running:
+            self._sampling.stop()
 
     def sample(self) -> None:
-        """Look once."""
+        """Take one sample of everything."""
         now = self._clock.seconds()
         self.samples += 1
         live = {stream.key: stream for stream in self._registry}
         for key, stream in live.items():
-            self._streams.setdefault(key, StreamMeter()).look(stream, now)
+            self._streams.setdefault(key, StreamMeter()).sample(stream, now)
         gone = [key for key in self._streams if key not in live]
         for number, key in enumerate(gone):
             meter = self._streams[key]
-            meter.rest()
-            if meter.is_silent or number < len(gone) - _MOST_GONE:
+            meter.add_gap()
+            if meter.is_empty or number < len(gone) - _MAX_GONE:
                 del self._streams[key]
         self._sample_destinations(now)
         for listener in self._listeners:
@@ -172,17 +168,17 @@ class RateSampler:
     def _sample_destinations(self, now: float) -> None:
         sent = self._destination_bytes()
         for name, size in sent.items():
-            self._destinations.setdefault(name, Meter()).count(now, size)
+            self._destinations.setdefault(name, Meter()).add_sample(now, size)
         for name in [name for name in self._destinations if name not in sent]:
             del self._destinations[name]
 
     def stream_rates(self, key: str) -> StreamRates:
-        """How fast a stream comes in."""
+        """What a stream receives now."""
         meter = self._streams.get(key)
         return StreamRates() if meter is None else meter.stream_rates()
 
     def destination_kbps(self, name: str) -> float | None:
-        """How fast a destination takes what it is sent."""
+        """What is sent to a destination now."""
         meter = self._destinations.get(name)
         return None if meter is None else meter.rates()[0]
 

@@ -1,20 +1,26 @@
-"""The JSON of streams, destinations and recordings: which field has which value. docs/reference/openapi.json says the same."""
+"""The JSON of streams, destinations and recordings, field by field. docs/reference/openapi.json describes the same fields."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Collection
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import attrs
 
+from rtmprelay.amf.amf0 import AmfValue
+from rtmprelay.flv import Codec
+from rtmprelay.flv.codec_headers import OPUS_RATE, aac_sampling, picture_size
 from rtmprelay.flv.names import split_key
-from rtmprelay.media import milliseconds_between
+from rtmprelay.flv.tags import audio_content
+from rtmprelay.media import MediaKind, milliseconds_between
 from rtmprelay.streams.audience import AudienceAccount, players
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.web.api.sampling import StreamRates
-from rtmprelay.web.api.stream_facts import audio_facts, video_facts
-from rtmprelay.web.server.answers import iso_time
+from rtmprelay.web.server.responses import iso_time
 
 if TYPE_CHECKING:
     from rtmprelay.destinations.status import DestinationStatus, OutletStatus
@@ -22,17 +28,23 @@ if TYPE_CHECKING:
 
 Json = dict[str, object]
 
+#: Real decoder configurations have a few hundred bytes; larger ones are not parsed.
+_MAX_DECODER_CONFIGURATION = 4096
+
+#: Publishers choose the metadata: larger numbers are ignored.
+_MAX_NUMBER = 1e9
+
 
 @attrs.frozen
 class Now:
-    """One moment on both clocks: that of the day, and the one that never jumps."""
+    """The same moment on the wall clock and on the clock that never jumps."""
 
     wall: float
     steady: float
 
 
 def seconds(value: float) -> float:
-    """A duration as it is shown."""
+    """A duration as JSON has it."""
     return round(max(0.0, value), 3)
 
 
@@ -43,7 +55,6 @@ def stream_json(
     recording: RecordingStatus | None,
     destinations: list[str],
 ) -> Json:
-    """One stream."""
     app, name = split_key(stream.key)
     publisher = stream.publisher
     live = publisher is not None
@@ -66,8 +77,8 @@ def stream_json(
         else {"connection": publisher.connection_id, "address": publisher.address},
         "started_at": iso_time(now.wall - duration) if live else None,
         "duration": duration if live else None,
-        "video": video_facts(stream),
-        "audio": audio_facts(stream),
+        "video": video_json(stream),
+        "audio": audio_json(stream),
         "bitrate_kbps": rates.bitrate_kbps,
         "fps": rates.fps,
         "gop_seconds": None if gop is None else seconds(milliseconds_between(*gop) / 1000),
@@ -96,7 +107,6 @@ def _recording_of_stream(status: RecordingStatus) -> Json:
 
 
 def recording_json(status: RecordingStatus) -> Json:
-    """One recording, with its whole account."""
     return {
         **attrs.asdict(status),
         "state": status.state.value,
@@ -106,9 +116,7 @@ def recording_json(status: RecordingStatus) -> Json:
 
 
 def destination_json(status: DestinationStatus, now: Now, kbps: float | None, lasting: bool) -> Json:
-    """One destination."""
     next_attempt = status.next_attempt_time
-    connected = status.connect_time
     return {
         "name": status.name,
         "url": status.url,
@@ -126,8 +134,8 @@ def destination_json(status: DestinationStatus, now: Now, kbps: float | None, la
         "bytes_sent": status.bytes_sent,
         "bitrate_kbps": kbps,
         "last_sent_time": iso_time(status.last_sent_time),
-        "connect_time": iso_time(connected),
-        "connected_duration": None if connected is None else seconds(now.wall - connected),
+        "connect_time": iso_time(status.connect_time),
+        "connected_duration": _connected_duration(status, now),
         "reconnect_count": status.reconnect_count,
         "match": status.match,
         "lasting": lasting,
@@ -156,33 +164,128 @@ def _outlet_json(outlet: OutletStatus) -> Json:
     }
 
 
-def health_json(destinations: dict[str, Json]) -> Json:
-    """The destinations of a relay, added up; `failed` are those in the state `error`."""
-    states = Counter(one["status"] for one in destinations.values())
-
-    def total(field: str) -> int:
-        return sum(int(str(one[field])) for one in destinations.values())
-
+def health_json(statuses: Collection[DestinationStatus], now: Now) -> Json:
+    """The totals of all destinations; those in the state `error` count as failed."""
+    states = Counter(status.state.value for status in statuses)
     return {
-        "total_destinations": len(destinations),
+        "total_destinations": len(statuses),
         "connected_destinations": states["connected"],
         "failed_destinations": states["error"],
-        "total_messages_sent": total("messages_sent"),
-        "total_messages_dropped": total("messages_dropped"),
-        "total_bytes_sent": total("bytes_sent"),
-        "destinations": {
-            name: {field: one[field] for field in _HEALTH_FIELDS} for name, one in destinations.items()
-        },
+        "total_messages_sent": sum(status.messages_sent for status in statuses),
+        "total_messages_dropped": sum(status.messages_dropped for status in statuses),
+        "total_bytes_sent": sum(status.bytes_sent for status in statuses),
+        "destinations": {status.name: _destination_summary(status, now) for status in statuses},
     }
 
 
-_HEALTH_FIELDS = (
-    "url",
-    "status",
-    "last_error",
-    "messages_sent",
-    "messages_dropped",
-    "bytes_sent",
-    "connected_duration",
-    "reconnect_count",
-)
+def _destination_summary(status: DestinationStatus, now: Now) -> Json:
+    return {
+        "url": status.url,
+        "status": status.state.value,
+        "last_error": status.last_error,
+        "messages_sent": status.messages_sent,
+        "messages_dropped": status.messages_dropped,
+        "bytes_sent": status.bytes_sent,
+        "connected_duration": _connected_duration(status, now),
+        "reconnect_count": status.reconnect_count,
+    }
+
+
+def _connected_duration(status: DestinationStatus, now: Now) -> float | None:
+    connected = status.connect_time
+    return None if connected is None else seconds(now.wall - connected)
+
+
+# -- what a stream consists of -------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _picture_size(header: bytes) -> tuple[int, int] | None:
+    return picture_size(header)
+
+
+@lru_cache(maxsize=256)
+def _sampling(header: bytes) -> tuple[int | None, int | None]:
+    """Sample rate and channels according to the decoder configuration."""
+    content = audio_content(header)
+    if content is None or not content.configuration:
+        return None, None
+    configuration = content.of(header)
+    if content.codec is Codec.AAC:
+        sampling = aac_sampling(configuration)
+        return (None, None) if sampling is None else (sampling.rate, sampling.channels)
+    if content.codec is Codec.OPUS and configuration[:8] == b"OpusHead" and len(configuration) > 9:
+        return OPUS_RATE, configuration[9] or None
+    return None, None
+
+
+def _number(value: AmfValue) -> float | None:
+    """A positive number from metadata; some encoders write numbers as text."""
+    if isinstance(value, str):
+        try:
+            value = float(value[:32])
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, float | int):
+        return None
+    return float(value) if math.isfinite(value) and 0 < value <= _MAX_NUMBER else None
+
+
+def _whole(value: AmfValue) -> int | None:
+    number = _number(value)
+    return None if number is None else round(number)
+
+
+def _kbps(value: AmfValue) -> float | None:
+    number = _number(value)
+    return None if number is None else round(number, 1)
+
+
+def _decoder_configuration(stream: LiveStream, kind: MediaKind) -> bytes | None:
+    header = stream.header(kind)
+    return header if header is not None and len(header) <= _MAX_DECODER_CONFIGURATION else None
+
+
+def video_json(stream: LiveStream) -> Json | None:
+    """What is known of the video; None if there is none.
+
+    The publisher's metadata is used first, then its decoder configuration.
+    """
+    if stream.video_codec is None:
+        return None
+    values = stream.metadata
+    width, height = _whole(values.get("width")), _whole(values.get("height"))
+    header = _decoder_configuration(stream, MediaKind.VIDEO)
+    if (width is None or height is None) and header is not None:
+        width, height = _picture_size(header) or (width, height)
+    fps = (
+        _number(values.get("framerate"))
+        or _number(values.get("videoframerate"))
+        or _number(values.get("fps"))
+    )
+    return {
+        "codec": stream.video_codec.display_name,
+        "width": width,
+        "height": height,
+        "fps": None if fps is None else round(fps, 3),
+        "declared_bitrate_kbps": _kbps(values.get("videodatarate")),
+    }
+
+
+def audio_json(stream: LiveStream) -> Json | None:
+    """What is known of the audio; None if there is none."""
+    if stream.audio_codec is None:
+        return None
+    values = stream.metadata
+    header = _decoder_configuration(stream, MediaKind.AUDIO)
+    rate, configured_channels = (None, None) if header is None else _sampling(header)
+    channels = _whole(values.get("audiochannels"))
+    if channels is None and isinstance(values.get("stereo"), bool):
+        channels = 2 if values["stereo"] else 1
+    # The decoder configuration is used first here: encoders write a fixed 44100 into the metadata.
+    return {
+        "codec": stream.audio_codec.display_name,
+        "sample_rate": rate or _whole(values.get("audiosamplerate")),
+        "channels": configured_channels or channels,
+        "declared_bitrate_kbps": _kbps(values.get("audiodatarate")),
+    }

@@ -1,38 +1,92 @@
-"""The documents that tell how the relay is."""
+"""The documents about the state of the relay."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay import __version__
 from rtmprelay.streams.audience import players
-from rtmprelay.web.api.documents import Document, each, listed, object_pieces, plain
+from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.web.api.sampling import RateSampler
 from rtmprelay.web.api.shapes import Json, Now, destination_json, health_json, recording_json, stream_json
-from rtmprelay.web.relay_view import Relay
-from rtmprelay.web.server.answers import API_VERSION, iso_time
-from rtmprelay.web.server.turns import Turns
+from rtmprelay.web.server.responses import (
+    API_VERSION,
+    entry_pieces,
+    iso_time,
+    list_pieces,
+    object_pieces,
+    small_fields,
+)
+from rtmprelay.web.server.scheduling import CachedDocument, HttpScheduler
 
 if TYPE_CHECKING:
-    from rtmprelay.recording.status import RecordingStatus
+    from rtmprelay.destinations.status import DestinationStatus
+    from rtmprelay.recording.status import RecordingStatus, RecordingTotals
 
-#: Seconds for which a document is good enough for the next one who asks, unless something happened meanwhile.
-_FRESH = 0.25
+#: Seconds for which a document may be sent again, unless something happens in the meantime.
+_MAX_AGE = 0.25
+
+
+class RelayView(Protocol):
+    """What the HTTP part reads of the relay."""
+
+    @property
+    def registry(self) -> StreamRegistry:
+        """The streams."""
+
+    @property
+    def connections(self) -> int:
+        """How many RTMP connections are open."""
+
+    @property
+    def connections_refused(self) -> int:
+        """How many RTMP connections were refused so far."""
+
+    def refusals_by_limit(self) -> Mapping[str, int]:
+        """How many connections and players were refused so far, by the limit they would have exceeded."""
+
+    @property
+    def destination_count(self) -> int:
+        """How many destinations there are."""
+
+    def destination_statuses(self) -> Iterable[DestinationStatus]:
+        """The status of each destination, computed one by one."""
+
+    def destination_status(self, name: str) -> DestinationStatus | None:
+        """The status of one destination; None if there is none of this name."""
+
+    def destination_bytes(self) -> Mapping[str, int]:
+        """The bytes sent to each destination. Called once a second, so it computes nothing else."""
+
+    def destination_streams(self) -> Mapping[str, Sequence[str]]:
+        """The keys of the streams that are sent to each destination."""
+
+    def is_lasting(self, destination: str) -> bool:
+        """Whether a destination is in the configuration file."""
+
+    def rtmp_ports(self) -> Sequence[tuple[str, int]]:
+        """The RTMP listeners: `rtmp` or `rtmps`, and the port."""
+
+    def recording_statuses(self) -> Sequence[RecordingStatus]:
+        """The status of each recording."""
+
+    def recording_totals(self) -> RecordingTotals:
+        """What all recordings so far have written and dropped."""
 
 
 class StatusDocuments:
-    """Makes the documents."""
+    """Generates the documents, each at most four times a second."""
 
     def __init__(
         self,
-        relay: Relay,
+        relay: RelayView,
         sampler: RateSampler,
-        turns: Turns,
+        scheduler: HttpScheduler,
         clock: IReactorTime,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -43,8 +97,8 @@ class StatusDocuments:
         self._began = clock.seconds()
         self._changes = 0
 
-        def document(make: Callable[[], Iterator[bytes]]) -> Document:
-            return Document(make, turns, clock, _FRESH, lambda: self._changes)
+        def document(generate: Callable[[], Iterator[bytes]]) -> CachedDocument:
+            return CachedDocument(generate, scheduler, clock, _MAX_AGE, lambda: self._changes)
 
         self._health = document(self._health_pieces)
         self._streams = document(self._streams_pieces)
@@ -52,106 +106,102 @@ class StatusDocuments:
         self._recordings = document(self._recordings_pieces)
         self._everything = document(self._everything_pieces)
 
-    def changed(self) -> None:
-        """Something happened: what was made before is old."""
+    def invalidate(self) -> None:
+        """Something changed: documents generated before are out of date."""
         self._changes += 1
 
     def restart(self) -> None:
-        """The service begins, again."""
+        """The service starts, or starts again."""
         self._began = self._clock.seconds()
-        self.changed()
+        self.invalidate()
 
     @property
     def uptime(self) -> float:
-        """Seconds since the service began."""
+        """Seconds since the service started."""
         return self._clock.seconds() - self._began
 
     def rtmp_ports(self) -> list[Json]:
-        """Where RTMP is spoken."""
+        """The RTMP listeners."""
         return [{"scheme": scheme, "port": port} for scheme, port in self._relay.rtmp_ports()]
 
     # -- documents -------------------------------------------------------------------------------------------
 
     def health(self) -> Deferred[bytes]:
-        """How everything is, in numbers."""
         return self._health.get()
 
     def streams(self) -> Deferred[bytes]:
-        """All streams."""
         return self._streams.get()
 
     def destinations(self) -> Deferred[bytes]:
-        """All destinations."""
         return self._destinations.get()
 
     def recordings(self) -> Deferred[bytes]:
-        """All recordings."""
         return self._recordings.get()
 
     def everything(self) -> Deferred[bytes]:
-        """What the dashboard shows."""
+        """What the dashboard shows: health, streams and destinations."""
         return self._everything.get()
 
     def stream(self, key: str) -> Json | None:
-        """One stream, if there is one of this key."""
+        """One stream; None if there is none with this key."""
         stream = self._relay.registry.get(key)
         return None if stream is None else dict(self._stream_entries(self._now(), key))[key]
 
     def destination(self, name: str) -> Json | None:
-        """One destination, if there is one of this name."""
+        """One destination; None if there is none of this name."""
         status = self._relay.destination_status(name)
-        if status is None:
-            return None
-        kbps, lasting = self._sampler.destination_kbps(name), self._relay.is_lasting(name)
-        return destination_json(status, self._now(), kbps, lasting)
+        return None if status is None else self._destination(status, self._now())
 
-    # -- what they are made of -------------------------------------------------------------------------------
+    # -- generating them -------------------------------------------------------------------------------------
 
     def _now(self) -> Now:
         return Now(self._wall_clock(), self._clock.seconds())
 
     def _streams_pieces(self) -> Iterator[bytes]:
         now = self._now()
-        yield from object_pieces([*_head(now), ("streams", each(self._stream_entries(now)))])
+        yield from object_pieces([*_head(now), ("streams", entry_pieces(self._stream_entries(now)))])
         yield b"\n"
 
     def _destinations_pieces(self) -> Iterator[bytes]:
         now = self._now()
-        yield from object_pieces([*_head(now), ("destinations", each(self._destination_entries(now)))])
+        entries = (
+            (status.name, self._destination(status, now)) for status in self._relay.destination_statuses()
+        )
+        yield from object_pieces([*_head(now), ("destinations", entry_pieces(entries))])
         yield b"\n"
 
     def _recordings_pieces(self) -> Iterator[bytes]:
-        statuses = self._relay.recording_statuses()
-        recordings = listed(recording_json(status) for status in statuses)
+        recordings = list_pieces(recording_json(status) for status in self._relay.recording_statuses())
         yield from object_pieces([*_head(self._now()), ("recordings", recordings)])
         yield b"\n"
 
     def _health_pieces(self) -> Iterator[bytes]:
         now = self._now()
-        destinations: dict[str, Json] = {}
-        for name, shown in self._destination_entries(now):
-            destinations[name] = shown
+        statuses = []
+        for status in self._relay.destination_statuses():
+            statuses.append(status)
+            # Computing a status takes time, too: let the scheduler stop here.
             yield b""
         yield from object_pieces(
-            plain({"api_version": API_VERSION, **self._health_fields(now, destinations)})
+            small_fields({"api_version": API_VERSION, **self._health_fields(now, statuses)})
         )
         yield b"\n"
 
     def _everything_pieces(self) -> Iterator[bytes]:
         now = self._now()
-        destinations: dict[str, Json] = {}
+        statuses: list[DestinationStatus] = []
 
-        def noted() -> Iterator[tuple[str, Json]]:
-            for name, shown in self._destination_entries(now):
-                destinations[name] = shown
-                yield name, shown
+        def destinations() -> Iterator[tuple[str, Json]]:
+            for status in self._relay.destination_statuses():
+                statuses.append(status)
+                yield status.name, self._destination(status, now)
 
         yield b'{"destinations":'
-        yield from each(noted())
+        yield from entry_pieces(destinations())
         yield b',"streams":'
-        yield from each(self._stream_entries(now))
-        for name, value in plain(
-            {"last_updated": iso_time(now.wall), "health": self._health_fields(now, destinations)}
+        yield from entry_pieces(self._stream_entries(now))
+        for name, value in small_fields(
+            {"last_updated": iso_time(now.wall), "health": self._health_fields(now, statuses)}
         ):
             yield b',"%s":%s' % (name.encode(), *value)
         yield b"}"
@@ -160,22 +210,21 @@ class StatusDocuments:
         recordings: dict[str, RecordingStatus] = {
             status.stream: status for status in self._relay.recording_statuses()
         }
-        targets: dict[str, list[str]] = {}
+        destinations: dict[str, list[str]] = {}
         for name, keys in self._relay.destination_streams().items():
             for key in keys:
-                targets.setdefault(key, []).append(name)
+                destinations.setdefault(key, []).append(name)
         for stream in self._relay.registry:
             key = stream.key
             if only is None or key == only:
                 rates = self._sampler.stream_rates(key)
-                yield key, stream_json(stream, now, rates, recordings.get(key), targets.get(key, []))
+                yield key, stream_json(stream, now, rates, recordings.get(key), destinations.get(key, []))
 
-    def _destination_entries(self, now: Now) -> Iterator[tuple[str, Json]]:
-        for status in self._relay.destination_statuses():
-            kbps = self._sampler.destination_kbps(status.name)
-            yield status.name, destination_json(status, now, kbps, self._relay.is_lasting(status.name))
+    def _destination(self, status: DestinationStatus, now: Now) -> Json:
+        kbps = self._sampler.destination_kbps(status.name)
+        return destination_json(status, now, kbps, self._relay.is_lasting(status.name))
 
-    def _health_fields(self, now: Now, destinations: dict[str, Json]) -> Json:
+    def _health_fields(self, now: Now, statuses: Sequence[DestinationStatus]) -> Json:
         streams = list(self._relay.registry)
         return {
             "status": "ok",
@@ -184,9 +233,9 @@ class StatusDocuments:
             "last_updated": iso_time(now.wall),
             "streams": sum(stream.publisher is not None for stream in streams),
             "players": sum(1 for stream in streams for _ in players(stream.subscribers)),
-            **health_json(destinations),
+            **health_json(statuses, now),
         }
 
 
 def _head(now: Now) -> Iterator[tuple[str, list[bytes]]]:
-    return plain({"api_version": API_VERSION, "last_updated": iso_time(now.wall)})
+    return small_fields({"api_version": API_VERSION, "last_updated": iso_time(now.wall)})

@@ -1,1 +1,1 @@
-"""Server-sent events for the dashboard and other programs."""
+"""The event stream: server-sent events for the dashboard and other readers."""

@@ -1,4 +1,4 @@
-"""The last events, for those who come later, and the news for those who listen."""
+"""The last events, for clients of the event stream that connect later."""
 
 from __future__ import annotations
 
@@ -8,19 +8,27 @@ from collections.abc import Callable, Iterator
 from twisted.logger import formatEvent
 from zope.interface import implementer
 
-from rtmprelay.events import Event
+from rtmprelay.events import (
+    AnyEvent,
+    ConnectionEvent,
+    DestinationEvent,
+    DestinationStatistics,
+    Event,
+    EventLogEvent,
+    MediaStatistics,
+    PeerEvent,
+    RecordingEvent,
+    RelayEvent,
+)
 from rtmprelay.interfaces import IEventSink
 from rtmprelay.web.api.shapes import Json
-from rtmprelay.web.server.answers import iso_time
+from rtmprelay.web.server.responses import iso_time
 
 #: Events that are kept.
 KEPT = 100
 
-#: Names and reasons may come from strangers: longer ones are cut.
-_LONGEST_TEXT = 1000
-
-#: What comes every few seconds for each connection; a person looks for what is new.
-_ROUTINE = frozenset({"media_statistics", "destination_statistics"})
+#: Characters of a text: clients choose names and some reasons.
+_MAX_TEXT = 1000
 
 
 def event_json(time: float, event: Event) -> Json:
@@ -37,28 +45,43 @@ def event_json(time: float, event: Event) -> Json:
 
 
 def _cut(value: object) -> object:
-    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
-        return value[:_LONGEST_TEXT] + "..."
+    if isinstance(value, str) and len(value) > _MAX_TEXT:
+        return value[:_MAX_TEXT] + "..."
     return value
+
+
+def _is_statistics(event: AnyEvent) -> bool:
+    """Whether an event is published every few seconds for each connection, and would push out all the others."""
+    match event:
+        case MediaStatistics() | DestinationStatistics():
+            return True
+        case (
+            RelayEvent()
+            | ConnectionEvent()
+            | DestinationEvent()
+            | RecordingEvent()
+            | EventLogEvent()
+            | PeerEvent()
+        ):
+            return False
 
 
 @implementer(IEventSink)
 class RecentEvents:
-    """Remembers the last events. They become JSON only when somebody wants to see them."""
+    """Remembers the last events. They are converted to JSON only for clients that read them."""
 
     def __init__(self) -> None:
-        self._events: deque[tuple[float, Event]] = deque(maxlen=KEPT)
+        self._events: deque[tuple[float, AnyEvent]] = deque(maxlen=KEPT)
         self._listeners: list[Callable[[], None]] = []
-        #: How many there have been.
+        #: How many there were since the start, including those that are forgotten.
         self.count = 0
 
     def add_listener(self, listener: Callable[[], None]) -> None:
-        """Tell this one that something happened, at once; what it was is in `between`."""
+        """Call this at once when an event happens; `between` has the event."""
         self._listeners.append(listener)
 
-    def event_happened(self, time: float, event: Event) -> None:
-        """Remember it."""
-        if event.name in _ROUTINE:
+    def event_happened(self, time: float, event: AnyEvent) -> None:
+        if _is_statistics(event):
             return
         self.count += 1
         self._events.append((time, event))
@@ -66,7 +89,7 @@ class RecentEvents:
             listener()
 
     def between(self, first: int, last: int) -> Iterator[Json]:
-        """The events after the first so many, up to so many, oldest first; of a flood only the last."""
+        """Events number `first` to `last` (without it), oldest first, except for those that are forgotten."""
         kept = list(self._events)
         forgotten = self.count - len(kept)
         for time, event in kept[max(0, first - forgotten) : max(0, last - forgotten)]:

@@ -1,44 +1,158 @@
-"""Server-sent events: what happens, and once a second how everything is. Made once, the same bytes for every reader."""
+"""Server-sent events: each event, and once a second the status. Encoded once, the same bytes for every client."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from rtmprelay import __version__
-from rtmprelay.web.api.documents import Document, each, listed, object_pieces, plain
 from rtmprelay.web.api.sampling import INTERVAL, RateSampler
 from rtmprelay.web.api.status import StatusDocuments
-from rtmprelay.web.events.reader import EventReader, Round, set_headers
 from rtmprelay.web.events.recent import RecentEvents
-from rtmprelay.web.server.answers import API_VERSION, HttpError, json_bytes
 from rtmprelay.web.server.request import RelayRequest
-from rtmprelay.web.server.turns import Turns
+from rtmprelay.web.server.responses import (
+    API_VERSION,
+    HttpError,
+    entry_pieces,
+    json_bytes,
+    list_pieces,
+    object_pieces,
+    small_fields,
+)
+from rtmprelay.web.server.scheduling import CachedDocument, HttpScheduler
 from rtmprelay.web.settings import HttpSettings
 
-#: Readers that are written to before others get their turn, and seconds until the next ones: two hundred writes in
-#: a row would hold up the live streams.
-_AT_ONCE = 8
-_BETWEEN = 0.01
+#: Clients that are written to in a row, and seconds until the next ones: two hundred writes in a row would delay the
+#: live streams.
+_CLIENTS_AT_ONCE = 8
+_PAUSE = 0.01
 
-#: Seconds for which events are gathered: a hundred viewers who come at once are one write for each reader.
-_GATHERED = 0.1
+#: Seconds for which events are collected: when a hundred viewers arrive together, each client still gets one write.
+_COLLECTING = 0.1
 
-#: After this many milliseconds a browser whose connection was lost comes back.
+#: Tells browsers to reconnect after this many milliseconds.
 _RETRY = b"retry: 2000\n"
 
 
 def message(kind: bytes, content: bytes) -> bytes:
-    """One server-sent event. JSON has no line breaks in it."""
+    """One server-sent event. The JSON in it has no line breaks."""
     return b"event: %s\ndata: %s\n\n" % (kind, content)
 
 
+class Round:
+    """What is sent to all clients next: events, and possibly the status.
+
+    Args:
+        first: How many events there were before these.
+    """
+
+    def __init__(self, first: int, events: Sequence[bytes], status: bytes) -> None:
+        self._first = first
+        self._events = events
+        self._all = b"".join(events)
+        self.last = first + len(events)
+        self.status = status
+
+    def events_after(self, received: int) -> bytes:
+        """The events for a client that has received so many events before."""
+        return self._all if received <= self._first else b"".join(self._events[received - self._first :])
+
+
+def set_headers(request: RelayRequest) -> None:
+    """Set the headers of an event stream."""
+    request.setHeader(b"Content-Type", b"text/event-stream; charset=utf-8")
+    request.setHeader(b"Cache-Control", b"no-store")
+    # Keeps nginx from buffering the events.
+    request.setHeader(b"X-Accel-Buffering", b"no")
+    request.site.cors.allow_reading(request)
+
+
+@implementer(IPushProducer)
+class EventClient:
+    """Writes events to one client. A client that does not read is disconnected; browsers reconnect by themselves."""
+
+    def __init__(self, request: RelayRequest, settings: HttpSettings, clock: IReactorTime) -> None:
+        self._request = request
+        self._settings = settings
+        self._clock = clock
+        self._buffer_full = False
+        self._unread = 0
+        self._unread_timeout: IDelayedCall | None = None
+        self._finished = False
+        #: How many events the client has received; None until the greeting is sent.
+        self.received: int | None = None
+
+    def start(self, on_finish: Callable[[EventClient], None]) -> None:
+        """Send the headers. `on_finish` is called when the connection is closed."""
+        request = self._request
+        request.notifyFinish().addBoth(self._finish, on_finish)
+        set_headers(request)
+        request.registerProducer(self, True)
+
+    def _finish(self, result: object, on_finish: Callable[[EventClient], None]) -> None:
+        self._finished = True
+        self._cancel_timeout()
+        on_finish(self)
+
+    def send_round(self, current: Round) -> None:
+        """Send events and status. A client that lags behind does not get the status."""
+        if self.received is None:
+            # The greeting is still being generated and will contain this.
+            return
+        data = current.events_after(self.received)
+        self.received = max(self.received, current.last)
+        if not self._buffer_full:
+            data += current.status
+        if data:
+            self.send(data)
+
+    def send(self, data: bytes) -> None:
+        if self._finished:
+            return
+        if self._buffer_full:
+            self._unread += len(data)
+            if self._unread > self._settings.unread_events:
+                self._abort()
+                return
+        self._request.write(data)
+
+    def close(self) -> None:
+        """End the response because the server stops."""
+        if not self._finished:
+            self._request.unregisterProducer()
+            self._request.finish()
+
+    def _abort(self) -> None:
+        self._request.channel.abort()
+
+    # -- called by the transport -----------------------------------------------------------------------------
+
+    def pauseProducing(self) -> None:
+        self._buffer_full = True
+        if self._unread_timeout is None:
+            self._unread_timeout = self._clock.callLater(self._settings.unread_timeout, self._abort)
+
+    def resumeProducing(self) -> None:
+        self._buffer_full = False
+        self._unread = 0
+        self._cancel_timeout()
+
+    def stopProducing(self) -> None:
+        """Does nothing: `notifyFinish` reports the end, too."""
+
+    def _cancel_timeout(self) -> None:
+        if self._unread_timeout is not None and self._unread_timeout.active():
+            self._unread_timeout.cancel()
+        self._unread_timeout = None
+
+
 class EventStream:
-    """All readers of events. They are served in rounds, one after the other."""
+    """All clients of the event stream. They are served in rounds, one after the other."""
 
     _log = Logger()
 
@@ -48,7 +162,7 @@ class EventStream:
         status: StatusDocuments,
         sampler: RateSampler,
         recent: RecentEvents,
-        turns: Turns,
+        scheduler: HttpScheduler,
         clock: IReactorTime,
     ) -> None:
         self._settings = settings
@@ -56,59 +170,58 @@ class EventStream:
         self._sampler = sampler
         self._recent = recent
         self._clock = clock
-        self._readers: dict[EventReader, None] = {}
-        # Up to which event everybody has been told.
-        self._told = 0
+        self._clients: dict[EventClient, None] = {}
+        # How many events have been sent to everybody.
+        self._sent = 0
         self._status_due = 0.0
         self._timer: IDelayedCall | None = None
-        self._wakes_at = 0.0
+        self._timer_due = 0.0
         self._in_round = False
-        # Rounds that began before the last reader left are not gone on with.
+        # A round is dropped if the last client has left since it began.
         self._generation = 0
-        self._turns = turns
-        self._hello = Document(
-            self._hello_pieces, turns, clock, INTERVAL, lambda: (sampler.samples, recent.count)
+        self._scheduler = scheduler
+        self._hello = CachedDocument(
+            self._hello_pieces, scheduler, clock, INTERVAL, lambda: (sampler.samples, recent.count)
         )
         recent.add_listener(self._event_happened)
 
     @property
-    def readers(self) -> int:
-        """How many there are."""
-        return len(self._readers)
+    def client_count(self) -> int:
+        return len(self._clients)
 
-    # -- newcomers -------------------------------------------------------------------------------------------
+    # -- new clients -----------------------------------------------------------------------------------------
 
     def add(self, request: RelayRequest) -> None:
-        """Answer a request with events, for as long as the client stays; for HEAD, only say what would come."""
+        """Answer a request with events for as long as the client stays; for HEAD, with the headers only."""
         if request.method == b"HEAD":
             set_headers(request)
             request.write(b"")
             request.finish()
             return
-        most = self._settings.max_event_readers
-        if len(self._readers) >= most:
-            raise HttpError(503, f"there are {most} readers of events already: try again later")
-        if not self._readers:
-            self._told = self._recent.count
+        limit = self._settings.max_event_readers
+        if len(self._clients) >= limit:
+            raise HttpError(503, f"there are already {limit} readers of the event stream: try again later")
+        if not self._clients:
+            self._sent = self._recent.count
             self._status_due = self._clock.seconds() + INTERVAL
-        reader = EventReader(request, self._settings, self._clock)
-        self._readers[reader] = None
-        reader.start(self._gone)
-        Deferred.fromCoroutine(self._greet(reader)).addErrback(self._failed)
-        self._arm()
+        client = EventClient(request, self._settings, self._clock)
+        self._clients[client] = None
+        client.start(self._remove)
+        Deferred.fromCoroutine(self._greet(client)).addErrback(self._report_bug)
+        self._schedule_round()
 
-    async def _greet(self, reader: EventReader) -> None:
-        heard = self._recent.count
+    async def _greet(self, client: EventClient) -> None:
+        included = self._recent.count
         hello = await self._hello.get()
         status = await self._status.everything()
-        reader.send(_RETRY + message(b"hello", hello) + message(b"status", status))
-        # What the others have been told while the greeting was made.
-        for event in self._recent.between(heard, self._told):
-            reader.send(message(b"event", json_bytes(event)))
-        reader.heard = max(heard, self._told)
+        client.send(_RETRY + message(b"hello", hello) + message(b"status", status))
+        # What was sent to the others while the greeting was generated.
+        for event in self._recent.between(included, self._sent):
+            client.send(message(b"event", json_bytes(event)))
+        client.received = max(included, self._sent)
 
     def _hello_pieces(self) -> Iterator[bytes]:
-        events = listed(self._recent.between(0, self._recent.count))
+        events = list_pieces(self._recent.between(0, self._recent.count))
         streams, destinations = self._sampler.histories()
         head = {
             "api_version": API_VERSION,
@@ -119,41 +232,41 @@ class EventStream:
         }
         history = object_pieces(
             [
-                *plain({"interval": INTERVAL}),
-                ("streams", each(streams.items())),
-                ("destinations", each(destinations.items())),
+                *small_fields({"interval": INTERVAL}),
+                ("streams", entry_pieces(streams.items())),
+                ("destinations", entry_pieces(destinations.items())),
             ]
         )
-        return object_pieces([*plain(head), ("history", history), ("events", events)])
+        return object_pieces([*small_fields(head), ("history", history), ("events", events)])
 
-    def _gone(self, reader: EventReader) -> None:
-        self._readers.pop(reader, None)
-        if not self._readers:
-            self._rest()
+    def _remove(self, client: EventClient) -> None:
+        self._clients.pop(client, None)
+        if not self._clients:
+            self._cancel_rounds()
 
     # -- rounds ----------------------------------------------------------------------------------------------
 
     def _event_happened(self) -> None:
-        if self._readers:
-            self._arm()
+        if self._clients:
+            self._schedule_round()
 
-    def _arm(self) -> None:
-        """Wake up when the next round is due: soon if something happened, else for the next status."""
+    def _schedule_round(self) -> None:
+        """Set the timer for the next round: soon if there are events, otherwise when the next status is due."""
         if self._in_round:
             return
         now = self._clock.seconds()
         due = self._status_due
-        if self._told < self._recent.count:
-            due = min(due, now + _GATHERED)
+        if self._sent < self._recent.count:
+            due = min(due, now + _COLLECTING)
         if self._timer is not None:
-            if self._wakes_at <= due:
+            if self._timer_due <= due:
                 return
             self._timer.cancel()
-        self._wakes_at = due
+        self._timer_due = due
         self._timer = self._clock.callLater(max(0.0, due - now), self._begin_round)
 
-    def _rest(self) -> None:
-        """Nobody listens: whatever is on its way is for nobody."""
+    def _cancel_rounds(self) -> None:
+        """There are no clients: cancel the next round and drop the current one."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
@@ -163,40 +276,40 @@ class EventStream:
     def _begin_round(self) -> None:
         self._timer = None
         self._in_round = True
-        Deferred.fromCoroutine(self._run_round(self._generation)).addErrback(self._failed)
+        Deferred.fromCoroutine(self._run_round(self._generation)).addErrback(self._report_bug)
 
     async def _run_round(self, generation: int) -> None:
         now = self._clock.seconds()
         status = b""
         if now >= self._status_due:
-            # Not one for each second that was missed.
+            # Only one, even if more than a second has passed.
             self._status_due = max(self._status_due + INTERVAL, now)
             status = message(b"status", await self._status.everything())
         last = self._recent.count
-        told = self._recent.between(self._told, last)
-        events = await self._turns.gather(message(b"event", json_bytes(event)) for event in told)
+        new = self._recent.between(self._sent, last)
+        events = await self._scheduler.collect(message(b"event", json_bytes(event)) for event in new)
         if generation == self._generation:
-            self._told = last
-            self._send_to_some(Round(last - len(events), events, status), iter(list(self._readers)))
+            self._sent = last
+            self._send_to_some(Round(last - len(events), events, status), iter(list(self._clients)))
 
-    def _send_to_some(self, current: Round, readers: Iterator[EventReader]) -> None:
+    def _send_to_some(self, current: Round, clients: Iterator[EventClient]) -> None:
         self._timer = None
-        for number, reader in enumerate(readers, 1):
-            reader.send_round(current)
-            if number == _AT_ONCE:
-                self._timer = self._clock.callLater(_BETWEEN, self._send_to_some, current, readers)
+        for number, client in enumerate(clients, 1):
+            client.send_round(current)
+            if number == _CLIENTS_AT_ONCE:
+                self._timer = self._clock.callLater(_PAUSE, self._send_to_some, current, clients)
                 return
         self._in_round = False
-        if self._readers:
-            self._arm()
+        if self._clients:
+            self._schedule_round()
 
-    def _failed(self, failure: Failure) -> None:
-        """A bug of ours: the readers are sent away, and come back."""
-        self._log.failure("A bug in telling events over HTTP", failure)
+    def _report_bug(self, failure: Failure) -> None:
+        """Log an exception of our own and disconnect the clients, who will reconnect."""
+        self._log.failure("A bug in sending events over HTTP", failure)
         self.stop()
 
     def stop(self) -> None:
-        """End all of it."""
-        self._rest()
-        for reader in list(self._readers):
-            reader.close()
+        """Disconnect all clients."""
+        self._cancel_rounds()
+        for client in list(self._clients):
+            client.close()

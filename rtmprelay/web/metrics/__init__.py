@@ -1,1 +1,1 @@
-"""Prometheus metrics, read from plain counters when somebody scrapes."""
+"""Prometheus metrics, read from plain counters when a client asks for them."""

@@ -1,4 +1,4 @@
-"""GET /metrics: Prometheus' text, made at most once a second however many scrape."""
+"""GET /metrics: the text that Prometheus reads, generated at most once a second."""
 
 from __future__ import annotations
 
@@ -13,57 +13,54 @@ from prometheus_client.samples import Sample
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
-from rtmprelay.web.api.documents import Document
-from rtmprelay.web.server.answers import Answer
-from rtmprelay.web.server.turns import Turns
+from rtmprelay.web.server.request import RelayRequest
+from rtmprelay.web.server.responses import Response
+from rtmprelay.web.server.scheduling import CachedDocument, HttpScheduler
 
-#: Seconds for which the text is good enough for the next one who asks.
-_FRESH = 1.0
+#: Seconds for which the text may be sent again.
+_MAX_AGE = 1.0
+
+#: Samples that are written in one piece; each takes a few microseconds.
+_PIECE = 50
 
 
-#: Samples that are written out in one piece; each takes some microseconds.
-_AT_ONCE = 50
-
-
-class _Part:
-    """Some samples of a family, as a registry that has nothing else."""
+class _OneFamily:
+    """A registry with one family, for `generate_latest`."""
 
     def __init__(self, family: Metric) -> None:
         self._family = family
 
     def collect(self) -> list[Metric]:
-        """That family."""
         return [self._family]
 
 
 class MetricsPage:
-    """Renders the metrics of one relay and of its process; nothing is registered globally."""
+    """Renders the metrics of one relay and of its process. Nothing is registered globally."""
 
-    def __init__(self, collector: Collector, turns: Turns, clock: IReactorTime) -> None:
+    def __init__(self, collector: Collector, scheduler: HttpScheduler, clock: IReactorTime) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(collector)
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
         GCCollector(registry=self._registry)
-        self._text = Document(self._pieces, turns, clock, _FRESH)
+        self._text = CachedDocument(self._pieces, scheduler, clock, _MAX_AGE)
 
-    def answer(self) -> Deferred[Answer]:
-        """The text."""
+    def respond(self, _: RelayRequest) -> Deferred[Response]:
         return self._text.get().addCallback(
-            lambda text: Answer(text, content_type=CONTENT_TYPE_LATEST.encode())
+            lambda text: Response(text, content_type=CONTENT_TYPE_LATEST.encode())
         )
 
     def _pieces(self) -> Iterator[bytes]:
         for family in self._registry.collect():
             samples = family.samples
-            yield self._written(family, samples[:_AT_ONCE])
-            for begin in range(_AT_ONCE, len(samples), _AT_ONCE):
-                text = self._written(family, samples[begin : begin + _AT_ONCE])
-                # The description of the family is there already.
+            yield self._render(family, samples[:_PIECE])
+            for begin in range(_PIECE, len(samples), _PIECE):
+                text = self._render(family, samples[begin : begin + _PIECE])
+                # The first piece already has the lines that describe the family.
                 yield b"".join(line for line in text.splitlines(True) if not line.startswith(b"#"))
 
     @staticmethod
-    def _written(family: Metric, samples: list[Sample]) -> bytes:
+    def _render(family: Metric, samples: list[Sample]) -> bytes:
         part = Metric(family.name, family.documentation, family.type, family.unit)
         part.samples = samples
-        return generate_latest(cast(Collector, _Part(part)))
+        return generate_latest(cast(Collector, _OneFamily(part)))

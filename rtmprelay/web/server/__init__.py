@@ -1,1 +1,1 @@
-"""HTTP connections and requests: their bounds, and who is served first."""
+"""HTTP connections and requests: what each may cost, and how live streams go first."""

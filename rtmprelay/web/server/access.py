@@ -1,6 +1,8 @@
-"""Who may change things: whoever brings the token in a header, which no page of another origin can."""
+"""Who may change things, and which pages of other origins may read (CORS)."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from twisted.internet.interfaces import IReactorTime
 
@@ -8,40 +10,45 @@ from rtmprelay.event_bus import EventBus
 from rtmprelay.events import ControlRefused
 from rtmprelay.secret import Secret
 from rtmprelay.throttle import Throttle
-from rtmprelay.web.server.answers import HttpError
 from rtmprelay.web.server.request import RelayRequest
+from rtmprelay.web.server.responses import BEARER_CHALLENGE, HttpError
 
-_CHALLENGE = ((b"WWW-Authenticate", b'Bearer realm="rtmprelay"'),)
+#: Headers that a page of another origin may send. Without Authorization it cannot make changes.
+_CROSS_ORIGIN_HEADERS = b"Range, Cache-Control, Last-Event-ID"
 
 
-class Access:
-    """Compares tokens in constant time, and tells of wrong ones without letting them fill the log."""
+class ControlAccess:
+    """Checks the token of requests that change something.
+
+    The token is compared in constant time, and only accepted in a header, which pages of other origins cannot send.
+    Wrong tokens are reported at most once a second, so that they cannot fill the log.
+    """
 
     def __init__(self, token: Secret | None, events: EventBus, clock: IReactorTime) -> None:
         self._token = token
         self._events = events
         self._throttle = Throttle(clock)
-        #: All refusals so far.
+        #: Requests with a wrong token so far.
         self.refused = 0
 
     @property
     def changes_allowed(self) -> bool:
-        """Whether a token is configured at all."""
+        """Whether the server has a token at all."""
         return self._token is not None
 
     def is_authorized(self, request: RelayRequest) -> bool:
-        """Whether a request brings the right token; a wrong one is told."""
+        """Whether a request has the right token. A wrong one is counted and reported."""
         header = request.header(b"Authorization")
         if not header or self._token is None:
             return False
         scheme, _, token = header.partition(" ")
         if scheme.lower() == "bearer" and Secret(token.strip()) == self._token:
             return True
-        self._refuse(request.peer)
+        self._report_wrong_token(request.peer)
         return False
 
     def require(self, request: RelayRequest) -> None:
-        """Raise unless a request may change things."""
+        """Raise `HttpError` unless the request may change things."""
         if self._token is None:
             raise HttpError(
                 403,
@@ -49,16 +56,44 @@ class Access:
                 " environment), and send that token as 'Authorization: Bearer TOKEN'",
             )
         if not request.header(b"Authorization"):
-            raise HttpError(401, "a token is needed: send it as 'Authorization: Bearer TOKEN'", _CHALLENGE)
+            raise HttpError(
+                401, "a token is needed: send it as 'Authorization: Bearer TOKEN'", BEARER_CHALLENGE
+            )
         if not self.is_authorized(request):
             raise HttpError(
                 401,
                 "the token is wrong: send the server's --http-token as 'Authorization: Bearer TOKEN'",
-                _CHALLENGE,
+                BEARER_CHALLENGE,
             )
 
-    def _refuse(self, peer: str) -> None:
+    def _report_wrong_token(self, peer: str) -> None:
         self.refused += 1
         count = self._throttle.count()
         if count:
             self._events.publish(ControlRefused(peer=peer, others=count - 1))
+
+
+class CorsPolicy:
+    """Says which origins may read status and media from a browser. No other origin may make changes."""
+
+    def __init__(self, origins: Sequence[str]) -> None:
+        self._allows_all = "*" in origins
+        self._origins = frozenset(origins)
+
+    def allow_reading(self, request: RelayRequest) -> None:
+        """Add the headers that let the browser show this response to a page of an allowed origin."""
+        if self._allows_all:
+            request.setHeader(b"Access-Control-Allow-Origin", b"*")
+        elif self._origins:
+            request.setHeader(b"Vary", b"Origin")
+            origin = request.header(b"Origin")
+            if origin.lower() in self._origins:
+                request.setHeader(b"Access-Control-Allow-Origin", origin.encode("latin-1"))
+
+    def answer_preflight(self, request: RelayRequest) -> None:
+        """Add the headers with which a browser decides whether to send a request at all."""
+        self.allow_reading(request)
+        if request.responseHeaders.hasHeader(b"Access-Control-Allow-Origin"):
+            request.setHeader(b"Access-Control-Allow-Methods", b"GET, HEAD")
+            request.setHeader(b"Access-Control-Allow-Headers", _CROSS_ORIGIN_HEADERS)
+            request.setHeader(b"Access-Control-Max-Age", b"86400")

@@ -1,9 +1,11 @@
-"""One HTTP request: its bounds, its path taken apart, and its answer."""
+"""One HTTP request: its bounds, its path and JSON body, and its response."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import unquote_to_bytes
 
 from twisted.internet.defer import Deferred
@@ -17,13 +19,18 @@ from zope.interface import provider
 
 from rtmprelay import __version__
 from rtmprelay.rtmp.addresses import describe_address
-from rtmprelay.web.server.answers import Answer, HttpError
+from rtmprelay.web.server.responses import HttpError, Response
 
 if TYPE_CHECKING:
-    from rtmprelay.web.server.channel import BoundedChannel
-    from rtmprelay.web.server.site import RelaySite
+    from rtmprelay.web.server.site import BoundedChannel, RelaySite
 
 _SERVER = b"rtmprelay/" + __version__.encode()
+
+#: Levels of nesting in a JSON body. A destination has three, and its metadata may have any.
+_MAX_DEPTH = 20
+
+#: Characters of a field name that an error quotes: a client may have sent anything as a name.
+_MAX_QUOTED_NAME = 64
 
 
 @provider(INonQueuedRequestFactory)
@@ -34,7 +41,7 @@ class RelayRequest(Request):
 
     channel: BoundedChannel
     site: RelaySite
-    #: Nothing is sent that does not say what it is.
+    #: Every response sets its own content type.
     defaultContentType = None  # noqa: N815
 
     def __init__(self, channel: BoundedChannel) -> None:
@@ -43,22 +50,22 @@ class RelayRequest(Request):
         self._body_size = 0
         self._refused = False
 
-    # -- what comes in ---------------------------------------------------------------------------------------
+    # -- receiving -------------------------------------------------------------------------------------------
 
     @override
     def gotLength(self, length: int | None) -> None:
         self.content = self._body = BytesIO()
-        if length is not None and length > self._most:
+        if length is not None and length > self._max_body:
             self._refuse_body()
 
     @property
-    def _most(self) -> int:
+    def _max_body(self) -> int:
         return self.channel.site.settings.max_body
 
     @override
     def handleContentChunk(self, data: bytes) -> None:
         self._body_size += len(data)
-        if self._body_size > self._most:
+        if self._body_size > self._max_body:
             self._refuse_body()
         elif not self._refused:
             self._body.write(data)
@@ -67,25 +74,25 @@ class RelayRequest(Request):
         if not self._refused:
             self._refused = True
             self._body = BytesIO()
-            # It shall not be told to go on.
+            # Twisted would otherwise answer "100 Continue".
             self.requestHeaders.removeHeader(b"Expect")
-            self.channel.refuse(413, f"the body is too large: {self._most} bytes is the most")
+            self.channel.refuse(413, f"the body is too large: {self._max_body} bytes is the most")
 
     @override
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
-        # Not Twisted's: it would also take forms apart, which nobody sends here.
+        # Twisted's own method would also parse forms, which no client has a reason to send here.
         self._body.seek(0)
         self.method, self.uri, self.clientproto = command, path, version
         self.path, _, self.query = path.partition(b"?")
         self.args = {}
-        self.channel.in_turn(self.process)
+        self.channel.respond_in_order(self.process)
 
     @property
     def segments(self) -> list[str]:
-        """The parts of the path, decoded. A name may hold an encoded slash, but nothing unprintable."""
+        """The parts of the path, decoded. A part may contain an encoded slash, but no unprintable character."""
         path = self.path
         if b"://" in path[:16] and not path.startswith(b"/"):
-            # A client that takes us for a proxy names the host as well.
+            # A client that takes this server for a proxy sends the host as well.
             path = b"/" + path.partition(b"://")[2].partition(b"/")[2]
         if not path.startswith(b"/"):
             raise HttpError(400, "the path must begin with a slash")
@@ -94,7 +101,7 @@ class RelayRequest(Request):
         except UnicodeDecodeError:
             raise HttpError(400, "the path is not UTF-8: percent-encode names as UTF-8") from None
         if not all(part.isprintable() for part in parts):
-            raise HttpError(400, "the path has characters in it that cannot be printed")
+            raise HttpError(400, "the path contains characters that cannot be printed")
         return parts
 
     @property
@@ -104,15 +111,15 @@ class RelayRequest(Request):
 
     @property
     def peer(self) -> str:
-        """Who asks, for people."""
+        """The client's address, as people read it."""
         return describe_address(self.getClientAddress())
 
     def header(self, name: bytes) -> str:
-        """A header of the request as text, or nothing."""
+        """A header of the request as text; empty if there is none."""
         value: bytes | None = self.getHeader(name)
         return "" if value is None else value.decode("latin-1")
 
-    # -- what goes out ---------------------------------------------------------------------------------------
+    # -- responding ------------------------------------------------------------------------------------------
 
     @override
     def process(self) -> None:
@@ -121,51 +128,129 @@ class RelayRequest(Request):
         self.setHeader(b"Date", datetimeToString())
         self.setHeader(b"X-Content-Type-Options", b"nosniff")
         try:
-            answer = self.site.answer(self)
+            result = self.site.respond(self)
         except HttpError as error:
-            self.send(error.answer())
+            self.send(error.response())
         except Exception:
-            self._failed(Failure())
+            self._report_bug(Failure())
         else:
-            self._send_when_there(answer)
+            if isinstance(result, Deferred):
+                result.addCallback(self._send_result).addErrback(self._send_error)
+            else:
+                self._send_result(result)
 
-    def _send_when_there(self, answer: Answer | Deferred[Answer] | Deferred[None] | None) -> None:
-        if isinstance(answer, Answer):
-            self.send(answer)
-        elif answer is not None:
-            cast(Any, answer).addCallback(self._send_when_there).addErrback(self._errored)
+    def _send_result(self, result: Response | None) -> None:
+        if result is not None:
+            self.send(result)
 
-    def _errored(self, failure: Failure) -> None:
+    def _send_error(self, failure: Failure) -> None:
         if isinstance(failure.value, HttpError):
-            self.send(failure.value.answer())
+            self.send(failure.value.response())
         else:
-            self._failed(failure)
+            self._report_bug(failure)
 
-    def _failed(self, failure: Failure) -> None:
-        """A bug of ours: told in the log without the request, in which there may be a key."""
+    def _report_bug(self, failure: Failure) -> None:
+        """Log an exception of our own, without the request: it may contain a key."""
         self._log.failure("A bug in answering an HTTP request", failure)
         if not self.startedWriting:
-            self.send(HttpError(500, "an internal error: the server's log says more").answer())
+            self.send(HttpError(500, "an internal error: the server's log says more").response())
         else:
             self.channel.close_soon()
 
-    def send(self, answer: Answer) -> None:
-        """Send an answer, and be done."""
+    def send(self, response: Response) -> None:
+        """Send a complete response."""
         if self._disconnected or self.finished:
             return
-        self.setResponseCode(answer.status)
-        if answer.status not in (204, 304):
-            self.setHeader(b"Content-Type", answer.content_type)
-            self.setHeader(b"Content-Length", b"%d" % len(answer.body))
+        self.setResponseCode(response.status)
+        if response.status not in (204, 304):
+            self.setHeader(b"Content-Type", response.content_type)
+            self.setHeader(b"Content-Length", b"%d" % len(response.body))
         self.setHeader(b"Cache-Control", b"no-store")
-        for name, value in answer.headers:
+        for name, value in response.headers:
             self.setHeader(name, value)
-        if answer.shared:
-            self.site.sharing.allow(self)
-        self.write(answer.body)
+        if response.cross_origin:
+            self.site.cors.allow_reading(self)
+        self.write(response.body)
         self.finish()
 
     @override
     def processingFailed(self, reason: Failure) -> Any:
-        self._failed(reason)
+        self._report_bug(reason)
         return reason
+
+
+# What a request is answered with: a response, now or later; None if the handler writes to the request itself.
+Result = Response | Deferred[Response] | Deferred[None] | None
+
+
+# -- JSON bodies: errors name the place and the field, never the value ---------------------------------------
+
+
+def read_json_object(request: RelayRequest) -> dict[str, object]:
+    """The JSON object in the body of a request."""
+    media_type = request.header(b"Content-Type").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise HttpError(415, "the body must be JSON, sent with the header 'Content-Type: application/json'")
+    try:
+        document = json.loads(
+            request.body.decode("utf-8"),
+            object_pairs_hook=_refuse_duplicates,
+            parse_constant=_refuse_constant,
+        )
+    except UnicodeDecodeError:
+        raise HttpError(400, "the body is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise HttpError(
+            400, f"the body is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        ) from None
+    except RecursionError:
+        raise HttpError(400, "the body is nested too deeply") from None
+    except ValueError:
+        raise HttpError(400, "the body contains a number that is too long") from None
+    if not isinstance(document, dict):
+        raise HttpError(400, "the body must be a JSON object, such as {...}")
+    _refuse_deep_nesting(document)
+    return document
+
+
+def refuse_unknown(fields: Collection[str], known: Collection[str]) -> None:
+    """Raise if there is a field that the API does not have."""
+    unknown = sorted(name[:_MAX_QUOTED_NAME] for name in fields if name not in known)
+    if unknown:
+        shown = ", ".join(map(repr, unknown[:5])) + (" ..." if len(unknown) > 5 else "")
+        raise HttpError(400, f"unknown field {shown}: {', '.join(known)} are known")
+
+
+def take_flag(fields: dict[str, object], name: str, default: bool | None = None) -> bool:
+    """Remove a field that must be true or false, and return it."""
+    value = fields.pop(name, default)
+    if value is None:
+        raise HttpError(400, f"the field {name!r} is missing: true or false is expected")
+    if not isinstance(value, bool):
+        raise HttpError(400, f"the field {name!r} is wrong: true or false is expected")
+    return value
+
+
+def _refuse_deep_nesting(document: object) -> None:
+    """Refuse a document that could not be written as JSON again later."""
+    level = [document]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    if level:
+        raise HttpError(400, f"the body is nested too deeply: {_MAX_DEPTH} levels are the most")
+
+
+def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise HttpError(400, "a field of the body is there twice")
+    return fields
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise HttpError(400, "the body is not valid JSON: it must not contain NaN or Infinity")

@@ -1,34 +1,207 @@
-"""All HTTP connections of a relay: how many there are, and how they end."""
+"""All HTTP connections: what each may send and how long it may take, how many there may be, and how they end.
+
+Twisted's own channel bounds the headers and the time between two reads. This one also bounds the time of a whole
+request and the size of its body, refuses in JSON, and answers pipelined requests one at a time.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from typing import Any, cast
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
-from twisted.web.http import Request
+from twisted.web.http import RESPONSES, HTTPChannel, Request
 from twisted.web.server import Site
 from typing_extensions import override
 
-from rtmprelay.web.server.answers import Answer
-from rtmprelay.web.server.channel import LINGER, BoundedChannel, raw_answer
-from rtmprelay.web.server.request import RelayRequest
-from rtmprelay.web.server.sharing import Sharing
-from rtmprelay.web.server.turns import Turns
+from rtmprelay.web.server.access import CorsPolicy
+from rtmprelay.web.server.request import RelayRequest, Result
+from rtmprelay.web.server.responses import error_json
+from rtmprelay.web.server.scheduling import HttpScheduler
 from rtmprelay.web.settings import HttpSettings
 
-if TYPE_CHECKING:
-    from rtmprelay.web.api.routes import Routes
+#: Seconds for which a refused client may go on sending, so that it can read why it was refused.
+LINGER = 1.0
 
-#: Connections over the limit that are told so; more than these are just cut.
-_MOST_TURNED_AWAY = 64
+#: Connections over the limit that get a response; any more are cut.
+_MAX_REFUSED_CONNECTIONS = 64
 
 
-class TurnedAway(Protocol):
-    """A connection too many: its request is answered with a no, whatever it is."""
+def raw_response(status: int, message: str) -> bytes:
+    """A whole response for a client whose request was not understood; the connection is closed after it."""
+    body = error_json(status, message)
+    reason = RESPONSES.get(status, b"Error")
+    return (
+        b"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
+        b"Cache-Control: no-store\r\nConnection: close\r\n\r\n" % (status, reason, len(body))
+    ) + body
+
+
+class BoundedChannel(HTTPChannel):
+    """An HTTP connection whose client can use only a bounded amount of memory and time."""
+
+    maxHeaders = 100  # noqa: N815
+    totalHeadersSize = 16_384  # noqa: N815
+    abortTimeout = 5  # noqa: N815
+
+    site: RelaySite
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._deadline: IDelayedCall | None = None
+        self._refused = False
+        self._lost = False
+        # Whether the next line is a header, and not the first line of a request.
+        self._in_headers = False
+        # Data that has arrived and that the scheduler has not taken yet.
+        self._received: list[bytes] = []
+        # A response that waits until the client has read the previous one.
+        self._blocked_response: Callable[[], None] | None = None
+
+    @property
+    def _wire(self) -> Any:
+        return self.transport
+
+    @override
+    def connectionMade(self) -> None:
+        super().connectionMade()
+        self.site.channel_opened(self)
+
+    @override
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self._lost = True
+        self._cancel_deadline()
+        self._blocked_response = None
+        super().connectionLost(reason)
+        self.site.channel_closed(self)
+
+    # -- receiving -------------------------------------------------------------------------------------------
+
+    @override
+    def dataReceived(self, data: bytes) -> None:
+        if self._refused:
+            return
+        if self._deadline is None and not self._handlingRequest:
+            # The deadline is for the whole request: a client that sends a byte now and then cannot extend it.
+            self._deadline = self.callLater(self.site.settings.request_timeout, self._request_timed_out)
+        self._received.append(data)
+        if len(self._received) == 1:
+            self.site.scheduler.run(self._parse_received)
+
+    def _parse_received(self) -> None:
+        data = b"".join(self._received)
+        self._received.clear()
+        if not self._lost and not self._refused:
+            super().dataReceived(data)
+
+    @override
+    def lineReceived(self, line: bytes) -> None:
+        if not self._refused:
+            self._in_headers = bool(line)
+            super().lineReceived(line)
+
+    @override
+    def rawDataReceived(self, data: bytes) -> None:
+        if not self._refused:
+            super().rawDataReceived(data)
+
+    @override
+    def allContentReceived(self) -> None:
+        self._cancel_deadline()
+        if not self._refused:
+            super().allContentReceived()
+
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None and self._deadline.active():
+            self._deadline.cancel()
+        self._deadline = None
+
+    def _request_timed_out(self) -> None:
+        self._deadline = None
+        seconds = self.site.settings.request_timeout
+        self.refuse(408, f"the request did not arrive within {seconds:g} s: send it faster")
+
+    @override
+    def lineLengthExceeded(self, line: bytes) -> None:
+        if self._in_headers:
+            self.refuse(431, f"a line of the headers is too long: {self.MAX_LENGTH} bytes is the most")
+        else:
+            self.refuse(414, f"the path is too long: {self.MAX_LENGTH} bytes is the most")
+
+    @override
+    def _respondToBadRequestAndDisconnect(self) -> None:
+        if self._receivedHeaderSize > self.totalHeadersSize:
+            self.refuse(431, f"the headers are too large: {self.totalHeadersSize} bytes is the most")
+        elif self._receivedHeaderCount > self.maxHeaders:
+            self.refuse(431, f"there are too many headers: {self.maxHeaders} is the most")
+        else:
+            self.refuse(
+                400, "this is not a valid HTTP/1.1 request: check its first line, its headers and its chunks"
+            )
+
+    def refuse(self, status: int, message: str) -> None:
+        """Send an error at once, even if the request is incomplete, and close the connection."""
+        if self._refused:
+            return
+        self._refused = True
+        self._cancel_deadline()
+        self.setTimeout(None)
+        self.site.responses[status] += 1
+        self._wire.write(raw_response(status, message))
+        # If the socket were closed with bytes unread, the kernel would reset the connection, and the client could
+        # not read the response.
+        self._deadline = self.callLater(LINGER, self._close)
+
+    def _close(self) -> None:
+        self._deadline = self.callLater(LINGER, self._wire.abortConnection)
+        self.loseConnection()
+
+    # -- responding, one request at a time -------------------------------------------------------------------
+
+    def respond_in_order(self, respond: Callable[[], None]) -> None:
+        """Respond once the client has read the previous response and live streams leave time for it."""
+        if self._waitingForTransport:
+            self._blocked_response = respond
+            self._deadline = self.callLater(self.site.settings.unread_timeout, self.abort)
+        else:
+            self.site.scheduler.run(lambda: self._respond_unless_lost(respond))
+
+    def _respond_unless_lost(self, respond: Callable[[], None]) -> None:
+        if not self._lost:
+            respond()
+
+    @override
+    def resumeProducing(self) -> None:
+        super().resumeProducing()
+        respond, self._blocked_response = self._blocked_response, None
+        if respond is not None:
+            self._cancel_deadline()
+            self.respond_in_order(respond)
+
+    # -- closing ---------------------------------------------------------------------------------------------
+
+    @override
+    def timeoutConnection(self) -> None:
+        # Twisted would log this, but an idle browser closing its connection is not worth a line.
+        self.close_soon()
+
+    def abort(self) -> None:
+        """Close the connection at once, and drop what has not been sent."""
+        self._wire.abortConnection()
+
+    def close_soon(self) -> None:
+        """Close the connection when the client has read everything, or after a second."""
+        self._cancel_deadline()
+        self._deadline = self.callLater(LINGER, self._wire.abortConnection)
+        self.loseConnection()
+
+
+class RefusedConnection(Protocol):
+    """A connection over the limit: its first request is answered with 503."""
 
     def __init__(self, site: RelaySite) -> None:
         self._site = site
@@ -41,72 +214,80 @@ class TurnedAway(Protocol):
 
     @override
     def connectionMade(self) -> None:
-        self._site.turned_away += 1
-        if self._site.turned_away > _MOST_TURNED_AWAY:
+        self._site.refused_connections += 1
+        if self._site.refused_connections > _MAX_REFUSED_CONNECTIONS:
             self._wire.abortConnection()
         else:
             self._timer = self._site.clock.callLater(LINGER, self._wire.abortConnection)
 
     @override
     def dataReceived(self, data: bytes) -> None:
-        # Who is answered before it has sent its request may not read the answer.
+        # A client that gets a response before it has sent its request may not read it.
         self._received = (self._received + data)[-4096:]
         if b"\r\n\r\n" in self._received and not self._wire.disconnecting:
-            most = self._site.settings.max_http_connections
+            limit = self._site.settings.max_http_connections
             self._site.responses[503] += 1
-            self._wire.write(raw_answer(503, f"there are {most} HTTP connections already: try again later"))
+            self._wire.write(
+                raw_response(503, f"there are already {limit} HTTP connections: try again later")
+            )
             self._wire.loseConnection()
 
     @override
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self._site.turned_away -= 1
+        self._site.refused_connections -= 1
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
 
 
 class RelaySite(Site):
-    """Makes a channel for each connection, within bounds; gives requests to the routes."""
+    """Makes a channel for each connection, up to a limit.
+
+    Args:
+        respond: Answers a request.
+    """
 
     noisy = False
     requestFactory = RelayRequest  # type: ignore[assignment] # noqa: N815
     protocol = BoundedChannel  # type: ignore[assignment]
 
-    def __init__(self, settings: HttpSettings, routes: Routes, turns: Turns, clock: IReactorTime) -> None:
+    def __init__(
+        self,
+        settings: HttpSettings,
+        respond: Callable[[RelayRequest], Result],
+        scheduler: HttpScheduler,
+        clock: IReactorTime,
+    ) -> None:
         super().__init__(None, timeout=cast(Any, settings.keep_alive), reactor=clock)
         self.settings = settings
+        self.respond = respond
+        self.scheduler = scheduler
         self.clock = clock
-        self.sharing = Sharing(settings.cors)
-        self.turns = turns
-        #: Connections that are being turned away.
-        self.turned_away = 0
-        #: Answers so far, by status.
+        self.cors = CorsPolicy(settings.cors)
+        #: Connections over the limit that are open.
+        self.refused_connections = 0
+        #: Responses so far, by status.
         self.responses: Counter[int] = Counter()
-        self._routes = routes
         self._channels: set[BoundedChannel] = set()
         self._stopping = False
         self._waiting_for_drain: list[Deferred[None]] = []
 
     @property
     def connections(self) -> int:
-        """How many connections there are."""
+        """How many connections are open."""
         return len(self._channels)
-
-    def answer(self, request: RelayRequest) -> Answer | Deferred[Answer] | Deferred[None] | None:
-        """The answer to a request; None if somebody writes it bit by bit."""
-        return self._routes.answer(request)
 
     @override
     def buildProtocol(self, addr: IAddress | None) -> Any:
         if self._stopping or len(self._channels) >= self.settings.max_http_connections:
-            return TurnedAway(self)
+            return RefusedConnection(self)
         return super().buildProtocol(addr)
 
     @override
     def acceptableProtocols(self) -> list[bytes]:
-        # HTTP/2 would bring its own channels, without our bounds.
+        # Twisted's HTTP/2 would use channels of its own, without the limits of `BoundedChannel`.
         return [b"http/1.1"]
 
-    # -- no access log: whoever polls once a second would fill it, and query strings may hold keys ---------------
+    # -- no access log: a client that polls every second would fill it, and query strings may contain keys -------
 
     @override
     def startFactory(self) -> None:
@@ -114,20 +295,18 @@ class RelaySite(Site):
 
     @override
     def stopFactory(self) -> None:
-        """Connections may still be open: nothing ends here."""
+        """Does nothing: connections may still be open."""
 
     @override
     def log(self, request: Request) -> None:
         self.responses[request.code] += 1
 
-    # -- the end ---------------------------------------------------------------------------------------------
+    # -- open connections ------------------------------------------------------------------------------------
 
     def channel_opened(self, channel: BoundedChannel) -> None:
-        """A connection is there."""
         self._channels.add(channel)
 
     def channel_closed(self, channel: BoundedChannel) -> None:
-        """A connection has gone."""
         self._channels.discard(channel)
         if not self._channels:
             waiting, self._waiting_for_drain = self._waiting_for_drain, []
@@ -135,9 +314,9 @@ class RelaySite(Site):
                 drained.callback(None)
 
     def shut_down(self) -> Deferred[None]:
-        """Close all connections; fires when the last one has gone."""
+        """Close all connections; fires when the last one is closed."""
         self._stopping = True
-        self.turns.stop()
+        self.scheduler.stop()
         if not self._channels:
             return succeed(None)
         drained: Deferred[None] = Deferred()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from twisted.internet.task import Clock
 
-from rtmprelay.web.server.turns import BUDGET, Turns
+from rtmprelay.web.server.scheduling import BUDGET, HttpScheduler
 from tests.web.helpers import one_turn
 
 
@@ -29,7 +29,7 @@ class Worker:
 def test_a_turn_has_a_budget() -> None:
     """What is over it waits for the next turn, in order; and so does what comes behind it."""
     clock = Clock()
-    turns, worker = Turns(clock), Worker(clock)
+    turns, worker = HttpScheduler(clock), Worker(clock)
     for number in range(10):
         turns.run(worker.work(number, BUDGET * 0.4))
     assert worker.done == [0, 1, 2]
@@ -45,7 +45,7 @@ def test_a_turn_has_a_budget() -> None:
 def test_a_quiet_server_answers_at_once() -> None:
     """Each turn begins with its whole budget."""
     clock = Clock()
-    turns, worker = Turns(clock), Worker(clock)
+    turns, worker = HttpScheduler(clock), Worker(clock)
     for number in range(5):
         turns.run(worker.work(number, BUDGET * 2))
         assert len(worker.done) == number + 1
@@ -57,7 +57,7 @@ def test_a_quiet_server_answers_at_once() -> None:
 def test_work_that_makes_work() -> None:
     """It has its turn behind what waits already."""
     clock = Clock()
-    turns, worker = Turns(clock), Worker(clock)
+    turns, worker = HttpScheduler(clock), Worker(clock)
 
     def nested() -> None:
         worker.work(0, BUDGET * 2)()
@@ -73,7 +73,7 @@ def test_work_that_makes_work() -> None:
 def test_stopping_forgets_everything() -> None:
     """No timer is left."""
     clock = Clock()
-    turns, worker = Turns(clock), Worker(clock)
+    turns, worker = HttpScheduler(clock), Worker(clock)
     for number in range(5):
         turns.run(worker.work(number, BUDGET * 2))
     turns.stop()
@@ -85,14 +85,14 @@ def test_stopping_forgets_everything() -> None:
 def test_pieces_are_gathered_over_several_turns() -> None:
     """In order, with others in between; the first turn does what it can."""
     clock = Clock()
-    turns, worker = Turns(clock), Worker(clock)
+    turns, worker = HttpScheduler(clock), Worker(clock)
 
     def pieces() -> Iterator[int]:
         for number in range(6):
             worker.work(number, BUDGET * 0.6)()
             yield number
 
-    gathered = turns.gather(pieces())
+    gathered = turns.collect(pieces())
     turns.run(worker.work(100, 0))
     assert worker.done == [0, 1]
     for _ in range(4):
@@ -105,12 +105,12 @@ def test_pieces_are_gathered_over_several_turns() -> None:
 
 def test_a_piece_that_fails() -> None:
     """The failure is the result."""
-    turns = Turns(Clock())
+    turns = HttpScheduler(Clock())
 
     def pieces() -> Iterator[int]:
         yield 1
         raise ValueError("a bug")
 
     failures: list[object] = []
-    turns.gather(pieces()).addErrback(lambda failure: failures.append(failure.value))
+    turns.collect(pieces()).addErrback(lambda failure: failures.append(failure.value))
     assert [type(failure) for failure in failures] == [ValueError]

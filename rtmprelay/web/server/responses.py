@@ -1,20 +1,20 @@
-"""Answers as values: JSON for machines, and errors that say what to do."""
+"""Responses as values, JSON in pieces, and errors whose message says what to do."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 import attrs
 
-#: Raised when a field changes its meaning or goes; new ones may come.
+#: Raised when a field is removed or changes its meaning. New fields do not raise it.
 API_VERSION = 1
 
 JSON_TYPE = b"application/json"
 
-#: What each status is called in the JSON of an error.
+#: The `code` of an error in JSON, by its status.
 _CODES = {
     400: "bad_request",
     401: "unauthorized",
@@ -35,17 +35,20 @@ _CODES = {
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
+#: The challenge that goes with every 401.
+BEARER_CHALLENGE: Headers = ((b"WWW-Authenticate", b'Bearer realm="rtmprelay"'),)
+
 
 @attrs.frozen
-class Answer:
-    """What goes back to a client. `no-store` unless the headers say otherwise."""
+class Response:
+    """A complete response. It is sent with `Cache-Control: no-store` unless its headers say otherwise."""
 
     body: bytes = b""
     status: int = 200
     content_type: bytes = JSON_TYPE
     headers: Headers = ()
     #: Whether pages of other origins may read it, if the operator allows that.
-    shared: bool = True
+    cross_origin: bool = True
 
 
 class HttpError(Exception):
@@ -57,9 +60,11 @@ class HttpError(Exception):
         self.message = message
         self.headers = headers
 
-    def answer(self) -> Answer:
-        """The error as an answer."""
-        return Answer(error_json(self.status, self.message), self.status, headers=self.headers)
+    def response(self) -> Response:
+        return Response(error_json(self.status, self.message), self.status, headers=self.headers)
+
+
+# -- JSON ----------------------------------------------------------------------------------------------------
 
 
 def json_bytes(document: object) -> bytes:
@@ -67,7 +72,7 @@ def json_bytes(document: object) -> bytes:
     try:
         text = _dump(document)
     except ValueError:
-        # NaN in the metadata of a configuration file, say: it is no JSON, though Python reads it.
+        # Python reads NaN, for example in the metadata of a configuration file, but it is not JSON.
         text = _dump(_finite(document))
     return text.encode("utf-8", "replace")
 
@@ -85,13 +90,13 @@ def _finite(value: object) -> object:
 
 
 def error_json(status: int, message: str) -> bytes:
-    """The document that every error is."""
+    """The body of an error."""
     error = {"status": status, "code": _CODES.get(status, "error"), "message": message}
     return json_bytes({"api_version": API_VERSION, "error": error}) + b"\n"
 
 
 def document(fields: Mapping[str, object]) -> bytes:
-    """A whole answer: the version first, then the fields."""
+    """The body of a response: the API's version, then the fields."""
     return json_bytes({"api_version": API_VERSION, **fields}) + b"\n"
 
 
@@ -100,3 +105,36 @@ def iso_time(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+# -- large documents, in pieces that take little time each ---------------------------------------------------
+
+
+def object_pieces(fields: Iterable[tuple[str, Iterable[bytes]]]) -> Iterator[bytes]:
+    """A JSON object whose values are themselves made in pieces."""
+    separator = b"{"
+    for name, value in fields:
+        yield separator + json_bytes(name) + b":"
+        yield from value
+        separator = b","
+    yield b"{}" if separator == b"{" else b"}"
+
+
+def entry_pieces(entries: Iterable[tuple[str, object]]) -> Iterator[bytes]:
+    """A JSON object with one piece for each entry."""
+    return object_pieces((name, [json_bytes(value)]) for name, value in entries)
+
+
+def list_pieces(items: Iterable[object]) -> Iterator[bytes]:
+    """A JSON array with one piece for each item."""
+    separator = b"["
+    for item in items:
+        yield separator + json_bytes(item)
+        separator = b","
+    yield b"[]" if separator == b"[" else b"]"
+
+
+def small_fields(fields: Mapping[str, object]) -> Iterator[tuple[str, list[bytes]]]:
+    """Fields for `object_pieces` whose values are one piece each."""
+    for name, value in fields.items():
+        yield name, [json_bytes(value)]
