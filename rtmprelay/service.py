@@ -31,7 +31,7 @@ from rtmprelay.config.relay import RelayConfig
 from rtmprelay.control import InThread, RelaySteering, at_once
 from rtmprelay.destinations.file_editing import RelayFile
 from rtmprelay.destinations.manager import DestinationManager
-from rtmprelay.destinations.outlet import EndpointMaker, Surroundings
+from rtmprelay.destinations.outlet import EndpointMaker, OutletContext
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.event_bus import EventBus, LogSink
 from rtmprelay.event_log.instance import new_instance
@@ -41,7 +41,7 @@ from rtmprelay.events import ServerStarted, ServerStopped
 from rtmprelay.outputs.media_reader import LiveMediaSettings
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.rtmp.addresses import describe_address
-from rtmprelay.rtmp.endpoint import RtmpPublishEndpoint, TlsTrust, transport_endpoint
+from rtmprelay.rtmp.endpoint import TlsTrust, transport_endpoint
 from rtmprelay.rtmp.server_factory import RtmpServerFactory, ServerSettings
 from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry
@@ -168,7 +168,13 @@ class RelayService(MultiService):
         for listener in self._listeners:
             listener.setServiceParent(self)
         self.destinations = DestinationManager(
-            Surroundings(reactor, self.events, self.registry, _publish_endpoint_maker(reactor))
+            OutletContext(
+                steady(reactor),
+                reactor.seconds,
+                self.events,
+                self.registry,
+                _destination_endpoint_maker(reactor),
+            )
         )
         self.destinations.apply(self.config.destinations)
         self.recordings = RecordingManager(
@@ -307,12 +313,11 @@ def _thread_caller(reactor: IReactorTime) -> InThread:
     return call
 
 
-def _publish_endpoint_maker(reactor: IReactorTime) -> EndpointMaker:
-    """Makes the way to each destination's server, anew for each attempt."""
+def _destination_endpoint_maker(reactor: IReactorTime) -> EndpointMaker:
+    """Makes the endpoint of each attempt to reach a destination: the name of its server is looked up each time."""
 
     def make(url: RtmpUrl, settings: DestinationSettings) -> IStreamClientEndpoint:
-        trust = TlsTrust(settings.verify, settings.ca_file)
-        return RtmpPublishEndpoint(url, transport_endpoint(reactor, url, trust), reactor)
+        return transport_endpoint(reactor, url, TlsTrust(settings.verify, settings.ca_file))
 
     return make
 

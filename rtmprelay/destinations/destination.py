@@ -9,7 +9,7 @@ import attrs
 from twisted.internet.defer import Deferred, gatherResults
 
 from rtmprelay import events
-from rtmprelay.destinations.outlet import Outlet, Surroundings
+from rtmprelay.destinations.outlet import Outlet, OutletContext
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationStatus, OutletStatus, joint_state
 from rtmprelay.streams.live_stream import LiveStream
@@ -44,10 +44,10 @@ class Destination:
     """Has an outlet for each stream that goes there."""
 
     def __init__(
-        self, settings: DestinationSettings, surroundings: Surroundings, released: Callable[[], None]
+        self, settings: DestinationSettings, context: OutletContext, released: Callable[[], None]
     ) -> None:
         self.settings = settings
-        self._surroundings = surroundings
+        self._context = context
         self._released = released
         self._outlets: dict[str, Outlet] = {}
         # Which streams were told that another one holds their target, and which one that was.
@@ -78,7 +78,7 @@ class Destination:
     def take(self, stream: LiveStream) -> None:
         """Send a stream; nobody may hold its target."""
         self._refused.pop(stream.key, None)
-        outlet = Outlet(self.settings, stream, self._surroundings, self._outlet_ended)
+        outlet = Outlet(self.settings, stream, self._context, self._outlet_ended)
         self._outlets[stream.key] = outlet
         outlet.start()
 
@@ -86,7 +86,7 @@ class Destination:
         """Say once why a stream is not sent, however often it is offered."""
         if self._refused.get(stream.key) != holder:
             self._refused[stream.key] = holder
-            self._surroundings.events.publish(
+            self._context.events.publish(
                 events.DestinationSourceRefused(destination=self.name, stream=stream.key, holder=holder)
             )
 
@@ -134,7 +134,9 @@ class Destination:
     @property
     def bytes_sent(self) -> int:
         """What it has been sent, past and present."""
-        return self._past.bytes_sent + sum(outlet.account.bytes_sent for outlet in self._outlets.values())
+        return self._past.bytes_sent + sum(
+            outlet.delivery.account.bytes_sent for outlet in self._outlets.values()
+        )
 
     @property
     def streams(self) -> tuple[str, ...]:

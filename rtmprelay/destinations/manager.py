@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from zope.interface import implementer
 
 from rtmprelay.destinations.destination import Destination
-from rtmprelay.destinations.outlet import Surroundings
+from rtmprelay.destinations.outlet import OutletContext
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationStatus
 from rtmprelay.errors import ConfigError
@@ -30,13 +30,13 @@ class Changes:
 class DestinationManager:
     """Adds, removes and steers destinations while streams are live; nobody else notices."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        self._surroundings = surroundings
+    def __init__(self, context: OutletContext) -> None:
+        self._context = context
         self._destinations: dict[str, Destination] = {}
         # Removed, but still saying goodbye to their servers.
         self._leaving: dict[Destination, Deferred[None]] = {}
         self._stopped = False
-        surroundings.registry.add_observer(self)
+        context.registry.add_observer(self)
 
     def __iter__(self) -> Iterator[Destination]:
         return iter(list(self._destinations.values()))
@@ -79,7 +79,7 @@ class DestinationManager:
 
     def _offer_everything(self) -> None:
         """A target has become free, or a destination is new: whatever is live may go there."""
-        for stream in self._surroundings.registry:
+        for stream in self._context.registry:
             if stream.publisher is not None:
                 self.stream_started(stream)
 
@@ -88,7 +88,7 @@ class DestinationManager:
     def add(self, settings: DestinationSettings) -> None:
         """Use one more destination, at once for what is live."""
         refuse_duplicates([*(other.settings for other in self), settings])
-        self._destinations[settings.name] = Destination(settings, self._surroundings, self._offer_everything)
+        self._destinations[settings.name] = Destination(settings, self._context, self._offer_everything)
         self._offer_everything()
 
     def remove(self, name: str) -> Deferred[None]:
@@ -141,7 +141,7 @@ class DestinationManager:
         for name in (*removed, *replaced):
             self.remove(name)
         for name in (*replaced, *added):
-            self._destinations[name] = Destination(settings[name], self._surroundings, self._offer_everything)
+            self._destinations[name] = Destination(settings[name], self._context, self._offer_everything)
         self._offer_everything()
         return Changes(tuple(added), tuple(removed), tuple(changed))
 

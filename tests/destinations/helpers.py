@@ -19,14 +19,13 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rtmprelay.destinations.manager import DestinationManager
-from rtmprelay.destinations.outlet import Surroundings
+from rtmprelay.destinations.outlet import OutletContext
 from rtmprelay.destinations.retry import RetryPolicy
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationStatus, OutletStatus
 from rtmprelay.events import Event
 from rtmprelay.flv.script import without_set_data_frame
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.rtmp.endpoint import RtmpPublishEndpoint
 from rtmprelay.rtmp.server_factory import ServerSettings
 from rtmprelay.streams.merging import Merging
 from rtmprelay.testing import MemoryClient, MemoryEndpoint, MemoryServer, MemoryTransport
@@ -164,6 +163,10 @@ class StubServer:
         """The newest connection."""
         return self.connections[-1]
 
+    @property
+    def open_connections(self) -> list[StubConnection]:
+        return [connection for connection in self.connections if not connection.lost]
+
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:  # noqa: N803
         """Somebody wants to connect."""
         self.attempts += 1
@@ -233,8 +236,9 @@ class RelayWorld:
     def new_manager(self, server: MemoryServer) -> DestinationManager:
         """The destinations of a server in this world."""
         return DestinationManager(
-            Surroundings(
+            OutletContext(
                 self.clock,
+                self.clock.seconds,
                 server.factory.events,
                 server.registry,
                 self._endpoint_for,
@@ -245,7 +249,7 @@ class RelayWorld:
     def _endpoint_for(self, url: RtmpUrl, settings: DestinationSettings) -> IStreamClientEndpoint:
         if self.endpoint_error is not None:
             raise self.endpoint_error
-        return RtmpPublishEndpoint(url, self.endpoints[url.host], self.clock)
+        return self.endpoints[url.host]
 
     # -- who is there ----------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from typing_extensions import override
 
 from rtmprelay import events
+from rtmprelay.destinations.delivery import Delivery
 from rtmprelay.destinations.status import DestinationState as State
 from rtmprelay.media import TIMESTAMP_MODULUS, MediaFrame, MediaKind, milliseconds_between
 from rtmprelay.session.client import ClientSession
@@ -709,6 +710,28 @@ class SourceTests(OutletTests):
         self.world.advance(20)
         self.assertIs(self.world.status().state, State.IDLE)
         self.assertEqual(len(self.server.connections), 1)
+        (closed,) = self.world.told(events.DestinationClosed)
+        self.assertEqual(closed.reason, "reconnected while the publisher was away")
+
+    def test_publisher_that_returns_during_the_goodbye_begins_a_new_broadcast(self) -> None:
+        encoder = self.begin()
+        encoder.disconnect(clean=False)
+        self.last.transport.stalled = True
+        self.world.manager.reconnect("one")
+        self.come_back(*start_frames(), *group(0))
+        self.world.advance(2)
+        self.assertEqual([connection.lost for connection in self.server.connections], [True, False])
+        self.assertEqual(self.last.frames, [*start_frames(), *group(0)])
+
+    def test_publisher_lost_during_the_goodbye_is_not_waited_for(self) -> None:
+        encoder = self.begin()
+        self.last.transport.stalled = True
+        self.world.manager.disable("one")
+        encoder.disconnect(clean=False)
+        self.world.advance(2)
+        self.assertEqual(self.world.told(events.DestinationHeld), [])
+        (closed,) = self.world.told(events.DestinationClosed)
+        self.assertEqual(closed.reason, "the destination was disabled")
 
 
 # -- reconnect -----------------------------------------------------------------------------------------------
@@ -766,14 +789,13 @@ class ReconnectTests(OutletTests):
         self.assertEqual([connection.lost for connection in self.server.connections], [True, False])
         self.assertIs(self.world.outlet().state, State.CONNECTED)
 
-    def test_an_error_of_ours_is_logged(self) -> None:
-        self.begin()
-        with mock.patch(
-            "twisted.application.internet.ClientService.startService", side_effect=ValueError("odd")
-        ):
-            self.world.manager.reconnect("one")
-            self.world.pump()
+    def test_a_bug_in_opening_the_gate_is_logged(self) -> None:
+        with mock.patch.object(Delivery, "open_gate", side_effect=ValueError("odd")):
+            self.begin()
         self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
+        self.world.manager.reconnect("one")
+        self.world.pump()
+        self.assertIs(self.world.outlet().state, State.CONNECTED)
 
     def test_and_then_the_end(self) -> None:
         encoder = self.begin()
