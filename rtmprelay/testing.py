@@ -40,7 +40,7 @@ from rtmprelay.media import MediaFrame
 from rtmprelay.rtmp.server import RtmpServerProtocol
 from rtmprelay.rtmp.server_factory import RtmpServerFactory, ServerSettings
 from rtmprelay.session.client import ClientSession
-from rtmprelay.session.reports import MediaReceived, SessionEvent, StatusReceived
+from rtmprelay.session.reports import MediaReceived, SessionReport, StatusReceived
 from rtmprelay.streams.limits import StreamLimits
 from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry
@@ -152,7 +152,7 @@ class MemoryClient:
         #: All media that came in.
         self.frames: list[MediaFrame] = []
         #: Everything that the server told, oldest first.
-        self.events: list[SessionEvent] = []
+        self.events: list[SessionReport] = []
 
     @property
     def transport(self) -> MemoryTransport:

@@ -25,7 +25,7 @@ from rtmprelay.session.reports import (
     MediaReceived,
     PlayAccepted,
     PublishAccepted,
-    SessionEvent,
+    SessionReport,
     StatusReceived,
 )
 
@@ -163,7 +163,7 @@ class SocketClient(Protocol):
     def __init__(self, app: str = "live") -> None:
         self.session = ClientSession(app, f"rtmp://127.0.0.1/{app}")
         self.frames: list[MediaFrame] = []
-        self.events: list[SessionEvent] = []
+        self.events: list[SessionReport] = []
         self.lost: str | None = None
 
     @property

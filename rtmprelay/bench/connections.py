@@ -8,7 +8,7 @@ from typing import Protocol
 
 from rtmprelay.errors import RemoteProtocolError
 from rtmprelay.session.client import ClientSession
-from rtmprelay.session.reports import ConnectAccepted, SessionEvent, StatusReceived
+from rtmprelay.session.reports import ConnectAccepted, SessionReport, StatusReceived
 from rtmprelay.session.server import ServerSession
 
 HOST = "127.0.0.1"
@@ -39,7 +39,7 @@ def dial(port: int) -> socket.socket:
 class Conversation(Protocol):
     """The part of a session that a connection drives."""
 
-    def receive_data(self, data: bytes, now: float) -> list[SessionEvent]: ...
+    def receive_data(self, data: bytes, now: float) -> list[SessionReport]: ...
 
     def bytes_to_send(self) -> bytes: ...
 
@@ -53,7 +53,7 @@ class Connection:
         self.outgoing = bytearray()
         self.is_open = True
 
-    def events(self, data: bytes) -> list[SessionEvent]:
+    def events(self, data: bytes) -> list[SessionReport]:
         """Pass received bytes to the session, and send what it answers."""
         try:
             events = self.session.receive_data(data, time.monotonic())
@@ -99,12 +99,12 @@ def client(port: int, chunk_size: int = 65536) -> tuple[Connection, ClientSessio
     return Connection(dial(port), session), session
 
 
-def raise_if_refused(event: SessionEvent) -> None:
+def raise_if_refused(event: SessionReport) -> None:
     if isinstance(event, StatusReceived) and event.level == "error":
         raise RefusedError(f"refused with {event.code}: {event.description}")
 
 
-def is_connected(event: SessionEvent) -> bool:
+def is_connected(event: SessionReport) -> bool:
     """Whether the server accepted the connection, so that streams can be requested."""
     raise_if_refused(event)
     return isinstance(event, ConnectAccepted)

@@ -10,7 +10,7 @@ from rtmprelay.bench import stream
 from rtmprelay.bench.connections import Connection
 from rtmprelay.bench.stream import MARKED_SIZE, MEASURED, SIZES, STAMP_SIZE
 from rtmprelay.bench.tasks import STEP_NS, Histogram, Received
-from rtmprelay.session.reports import MediaReceived, SessionEvent
+from rtmprelay.session.reports import MediaReceived, SessionReport
 
 _RECEIVE_SIZE = 262144
 #: The one receive buffer of this process. The first MARKED_SIZE bytes hold the end of the previous read.
@@ -110,7 +110,7 @@ class Comparing:
         for now, data in unread:
             self.take(self._connection.events(data), now)
 
-    def take(self, events: Sequence[SessionEvent], now: int) -> None:
+    def take(self, events: Sequence[SessionReport], now: int) -> None:
         for event in events:
             if isinstance(event, MediaReceived):
                 for frame in event.frames:

@@ -20,9 +20,17 @@ from rtmprelay.media import MediaFrame
 from rtmprelay.quantities import MEBIBYTE
 from rtmprelay.rtmp.connection import RtmpConnection
 from rtmprelay.rtmp.encoding import shared_encoder
-from rtmprelay.session import reports as told
-from rtmprelay.session.adobe_auth import wants_authentication
+from rtmprelay.session.adobe import wants_authentication
 from rtmprelay.session.client import ClientSession
+from rtmprelay.session.reports import (
+    ConnectAccepted,
+    HandshakeDone,
+    MediaReceived,
+    PlayAccepted,
+    PublishAccepted,
+    SessionReport,
+    StatusReceived,
+)
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.frames import FrameBatch, live_frame
 from rtmprelay.wire.limits import ConnectionLimits
@@ -117,29 +125,29 @@ class RtmpClientProtocol(RtmpConnection):
         self.close_now(str(error))
 
     @override
-    def handle(self, event: told.SessionEvent, now: float) -> None:
+    def handle(self, event: SessionReport, now: float) -> None:
         match event:
-            case told.HandshakeCompleted():
+            case HandshakeDone():
                 self._settings.progress("handshake")
-            case told.ConnectAccepted():
+            case ConnectAccepted():
                 self._settings.progress("connect")
                 self._ask()
-            case told.PublishAccepted() | told.PlayAccepted() if not self._accepted:
+            case PublishAccepted() | PlayAccepted() if not self._accepted:
                 self._settings.progress(self.purpose)
                 self._accepted = True
                 self._cancel_deadline()
                 # What belongs to the publish must be sent before whoever waits sends media.
                 self.flush()
                 self.when_accepted.callback(self)
-            case told.StatusReceived():
+            case StatusReceived():
                 self._status(event)
-            case told.MediaReceived(_, frames):
+            case MediaReceived(_, frames):
                 self.media_received(frames)
 
     def _ask(self) -> None:
         self.session.publish(self.url.key.reveal())
 
-    def _status(self, status: told.StatusReceived) -> None:
+    def _status(self, status: StatusReceived) -> None:
         refused = not self._accepted and status.code.endswith(_REFUSALS)
         if status.level != "error" and not refused:
             self.status_received(status)
@@ -177,7 +185,7 @@ class RtmpClientProtocol(RtmpConnection):
     def media_received(self, frames: list[MediaFrame]) -> None:
         """The server sent media."""
 
-    def status_received(self, status: told.StatusReceived) -> None:
+    def status_received(self, status: StatusReceived) -> None:
         """The server told something that is no error."""
 
 
@@ -202,7 +210,7 @@ class RtmpPublisherProtocol(RtmpClientProtocol):
         return () if self.consumer is None else (self.consumer,)
 
     @override
-    def status_received(self, status: told.StatusReceived) -> None:
+    def status_received(self, status: StatusReceived) -> None:
         if status.code == RECONNECT_REQUEST:
             # A server that is about to stop: whoever keeps this publish alive connects anew.
             self.end()
@@ -288,7 +296,7 @@ class RtmpPlayClientProtocol(RtmpClientProtocol):
             self._early_bytes += sum(len(frame.payload) for frame in frames)
 
     @override
-    def status_received(self, status: told.StatusReceived) -> None:
+    def status_received(self, status: StatusReceived) -> None:
         if self.on_status is not None:
             self.on_status(status.code)
 
@@ -321,7 +329,7 @@ def _with_query(text: str, query: str) -> str:
     return f"{text}{'&' if '?' in text else '?'}{query}"
 
 
-def _refusal(status: told.StatusReceived, url: RtmpUrl) -> str:
+def _refusal(status: StatusReceived, url: RtmpUrl) -> str:
     """What the server said, without the key, which some servers repeat."""
     everything = ": ".join(part for part in (status.code, status.description) if part) or "no reason given"
     said = everything[:_LONGEST_ANSWER]

@@ -18,7 +18,7 @@ from zope.interface import implementer
 from rtmprelay.errors import LimitExceededError, RemoteProtocolError
 from rtmprelay.rtmp.stall import StallWatch
 from rtmprelay.rtmp.transport_buffers import write_at_once
-from rtmprelay.session.reports import SessionEvent
+from rtmprelay.session.reports import SessionReport
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.wire.limits import ConnectionLimits
 
@@ -40,7 +40,7 @@ def _how_it_ended(reason: Failure) -> str:
 class Session(TypingProtocol):
     """What a connection needs of the session that it drives."""
 
-    def receive_data(self, data: bytes, now: float) -> list[SessionEvent]:
+    def receive_data(self, data: bytes, now: float) -> list[SessionReport]:
         """Bytes in, events out."""
 
     def bytes_to_send(self) -> bytes:
@@ -99,7 +99,7 @@ class RtmpConnection(Protocol):
     def opened(self) -> None:
         """The transport is there."""
 
-    def handle(self, event: SessionEvent, now: float) -> None:
+    def handle(self, event: SessionReport, now: float) -> None:
         """The session reports something."""
         raise NotImplementedError
 

@@ -31,7 +31,7 @@ from rtmprelay.rtmp.client import (
     RtmpClientProtocol,
     RtmpPublisherProtocol,
 )
-from rtmprelay.session.adobe_auth import AdobeAuthentication
+from rtmprelay.session.adobe import AdobeAuthentication
 from rtmprelay.wire.url import RtmpUrl
 
 #: Seconds for each attempt to reach an address of the host by TCP; TLS is part of the negotiation, which is timed too.

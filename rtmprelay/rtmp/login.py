@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rtmprelay.access.gate import Gate
 from rtmprelay.access.request import Credentials
 from rtmprelay.secret import Secret
-from rtmprelay.session.adobe_login import WANTS_USER, AdobeLogin, LoginAccepted, LoginRefused
+from rtmprelay.session.adobe import WANTS_USER, AdobeLogin, LoginAccepted, LoginRefused
 
 #: Parameters that say that a client wants to be let in by what it brought, and not as a user.
 _KEYS = ("key", "token", "jwt")

@@ -19,8 +19,21 @@ from rtmprelay.rtmp.connection import RtmpConnection
 from rtmprelay.rtmp.playing import Player
 from rtmprelay.rtmp.publishing import Publication
 from rtmprelay.rtmp.reading_pace import Reading
-from rtmprelay.session import reports as asked
-from rtmprelay.session.adobe_login import LoginRefused, without_login
+from rtmprelay.session.adobe import LoginRefused, without_login
+from rtmprelay.session.reports import (
+    CommandNotUnderstood,
+    ConnectRequested,
+    HandshakeDone,
+    MediaReceived,
+    PlayEnded,
+    PlayPaused,
+    PlayRequested,
+    PublishEnded,
+    PublishRequested,
+    ReceptionChanged,
+    SessionReport,
+    StreamCreated,
+)
 from rtmprelay.session.server import ServerSession
 from rtmprelay.session.timeouts import RateLimit
 from rtmprelay.streams.registry import StreamBusyError, StreamNotFoundError
@@ -37,7 +50,7 @@ _FAREWELL = 1.0
 _MOST_REFUSALS = 10
 
 
-_Wish = TypeVar("_Wish", asked.PublishRequested, asked.PlayRequested)
+_Wish = TypeVar("_Wish", PublishRequested, PlayRequested)
 
 
 class RtmpServerProtocol(RtmpConnection):
@@ -101,7 +114,7 @@ class RtmpServerProtocol(RtmpConnection):
             self._reading.took(len(data), 0.0, True)
 
     @override
-    def handle(self, event: asked.SessionEvent, now: float) -> None:
+    def handle(self, event: SessionReport, now: float) -> None:
         _HANDLERS[type(event)](self, event, now)
 
     @override
@@ -175,7 +188,7 @@ class RtmpServerProtocol(RtmpConnection):
 
     # -- what the client asks --------------------------------------------------------------------------------
 
-    def _on_handshake(self, event: asked.HandshakeCompleted, now: float) -> None:
+    def _on_handshake(self, event: HandshakeDone, now: float) -> None:
         self._notice_proxy()
         form = "digest" if event.digest else "simple"
         self._tell(events.HandshakeCompleted(connection=self.connection_id, form=form))
@@ -187,7 +200,7 @@ class RtmpServerProtocol(RtmpConnection):
             self.factory.came_through(self.host)
             self.peer = describe_address(address)
 
-    def _on_connect(self, event: asked.ConnectRequested, now: float) -> None:
+    def _on_connect(self, event: ConnectRequested, now: float) -> None:
         login = self.factory.login_desk.judge(event.app, event.credentials, now)
         if isinstance(login, LoginRefused):
             self._refuse_login(event, login)
@@ -202,17 +215,17 @@ class RtmpServerProtocol(RtmpConnection):
             )
         )
 
-    def _refuse_login(self, event: asked.ConnectRequested, login: LoginRefused) -> None:
+    def _refuse_login(self, event: ConnectRequested, login: LoginRefused) -> None:
         self._session.reject(event.request_id, StatusCode.CONNECT_REJECTED, login.description)
         reason = "the user or the password is wrong" if login.wrong else "it was asked for a user"
         if login.wrong:
             self._tell(events.ConnectRefused(connection=self.connection_id, app=event.app, reason=reason))
         self._part_soon(reason)
 
-    def _on_stream_created(self, event: asked.StreamCreated, now: float) -> None:
+    def _on_stream_created(self, event: StreamCreated, now: float) -> None:
         self._tell(events.MessageStreamCreated(connection=self.connection_id, message_stream=event.stream_id))
 
-    def _on_not_understood(self, event: asked.CommandNotUnderstood, now: float) -> None:
+    def _on_not_understood(self, event: CommandNotUnderstood, now: float) -> None:
         self._tell(events.CommandIgnored(connection=self.connection_id, command=event.name))
 
     # -- asking whether it may ---------------------------------------------------------------------------------
@@ -280,15 +293,15 @@ class RtmpServerProtocol(RtmpConnection):
 
     # -- publishing ------------------------------------------------------------------------------------------
 
-    def _on_publish(self, event: asked.PublishRequested, now: float) -> None:
+    def _on_publish(self, event: PublishRequested, now: float) -> None:
         self._ask(Action.PUBLISH, event, self._publish_allowed, self._publish_refused)
 
-    def _publish_refused(self, event: asked.PublishRequested, reason: str) -> None:
+    def _publish_refused(self, event: PublishRequested, reason: str) -> None:
         self._session.reject(event.request_id, StatusCode.PUBLISH_DENIED, reason)
         self._tell(events.PublishRefused(connection=self.connection_id, stream=str(event.key), reason=reason))
         self._wish_refused(reason)
 
-    def _publish_allowed(self, event: asked.PublishRequested) -> None:
+    def _publish_allowed(self, event: PublishRequested) -> None:
         now = self._clock.seconds()
         key = str(event.key)
         stream_id = event.stream_id
@@ -305,9 +318,9 @@ class RtmpServerProtocol(RtmpConnection):
         self._tell(events.PublishStarted(connection=self.connection_id, stream=key))
         early = self._asking.take_early(stream_id)
         if early:
-            self._on_media(asked.MediaReceived(stream_id, early), now)
+            self._on_media(MediaReceived(stream_id, early), now)
 
-    def _on_media(self, event: asked.MediaReceived, now: float) -> None:
+    def _on_media(self, event: MediaReceived, now: float) -> None:
         publication = self._publications.get(event.stream_id)
         if publication is not None:
             if self._bitrate is not None:
@@ -316,7 +329,7 @@ class RtmpServerProtocol(RtmpConnection):
         else:
             self._asking.keep(event.stream_id, event.frames, self.transport)
 
-    def _on_publish_stopped(self, event: asked.PublishStopped, now: float) -> None:
+    def _on_publish_stopped(self, event: PublishEnded, now: float) -> None:
         self._asking.take_back(event.stream_id)
         self._end_publication(event.stream_id, "the publisher ended it", clean=True)
 
@@ -349,15 +362,15 @@ class RtmpServerProtocol(RtmpConnection):
 
     # -- playing ---------------------------------------------------------------------------------------------
 
-    def _on_play(self, event: asked.PlayRequested, now: float) -> None:
+    def _on_play(self, event: PlayRequested, now: float) -> None:
         self._ask(Action.PLAY, event, self._play_allowed, self._play_refused)
 
-    def _play_refused(self, event: asked.PlayRequested, reason: str) -> None:
+    def _play_refused(self, event: PlayRequested, reason: str) -> None:
         self._session.reject(event.request_id, StatusCode.PLAY_FAILED, reason)
         self._tell(events.PlayRefused(connection=self.connection_id, stream=str(event.key), reason=reason))
         self._wish_refused(reason)
 
-    def _play_allowed(self, event: asked.PlayRequested) -> None:
+    def _play_allowed(self, event: PlayRequested) -> None:
         now = self._clock.seconds()
         key = str(event.key)
         try:
@@ -379,7 +392,7 @@ class RtmpServerProtocol(RtmpConnection):
         self._tell(events.PlayStarted(connection=self.connection_id, stream=key))
         stream.subscribe(player)
 
-    def _on_play_stopped(self, event: asked.PlayStopped, now: float) -> None:
+    def _on_play_stopped(self, event: PlayEnded, now: float) -> None:
         self._asking.take_back(event.stream_id)
         self._end_player(event.stream_id, "the viewer stopped")
 
@@ -390,10 +403,10 @@ class RtmpServerProtocol(RtmpConnection):
             self.factory.registry.leave(player.stream, player)
             self._tell(player.stopped(self._clock.seconds(), reason))
 
-    def _on_paused(self, event: asked.PlayPaused, now: float) -> None:
+    def _on_paused(self, event: PlayPaused, now: float) -> None:
         self._players[event.stream_id].hold(event.paused)
 
-    def _on_reception(self, event: asked.ReceptionChanged, now: float) -> None:
+    def _on_reception(self, event: ReceptionChanged, now: float) -> None:
         player = self._players.get(event.stream_id)
         if player is not None:
             player.want(event.kind, event.wanted)
@@ -411,15 +424,15 @@ class RtmpServerProtocol(RtmpConnection):
 
 #: What each report of a session leads to.
 _HANDLERS: dict[type[Any], Callable[[RtmpServerProtocol, Any, float], None]] = {
-    asked.HandshakeCompleted: RtmpServerProtocol._on_handshake,
-    asked.ConnectRequested: RtmpServerProtocol._on_connect,
-    asked.StreamCreated: RtmpServerProtocol._on_stream_created,
-    asked.CommandNotUnderstood: RtmpServerProtocol._on_not_understood,
-    asked.PublishRequested: RtmpServerProtocol._on_publish,
-    asked.MediaReceived: RtmpServerProtocol._on_media,
-    asked.PublishStopped: RtmpServerProtocol._on_publish_stopped,
-    asked.PlayRequested: RtmpServerProtocol._on_play,
-    asked.PlayStopped: RtmpServerProtocol._on_play_stopped,
-    asked.PlayPaused: RtmpServerProtocol._on_paused,
-    asked.ReceptionChanged: RtmpServerProtocol._on_reception,
+    HandshakeDone: RtmpServerProtocol._on_handshake,
+    ConnectRequested: RtmpServerProtocol._on_connect,
+    StreamCreated: RtmpServerProtocol._on_stream_created,
+    CommandNotUnderstood: RtmpServerProtocol._on_not_understood,
+    PublishRequested: RtmpServerProtocol._on_publish,
+    MediaReceived: RtmpServerProtocol._on_media,
+    PublishEnded: RtmpServerProtocol._on_publish_stopped,
+    PlayRequested: RtmpServerProtocol._on_play,
+    PlayEnded: RtmpServerProtocol._on_play_stopped,
+    PlayPaused: RtmpServerProtocol._on_paused,
+    ReceptionChanged: RtmpServerProtocol._on_reception,
 }

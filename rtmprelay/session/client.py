@@ -11,10 +11,10 @@ from rtmprelay.session.channel import MessageChannel, media_chunk_stream
 from rtmprelay.session.intake import MediaIntake
 from rtmprelay.session.reports import (
     ConnectAccepted,
-    HandshakeCompleted,
+    HandshakeDone,
     PlayAccepted,
     PublishAccepted,
-    SessionEvent,
+    SessionReport,
     StatusReceived,
 )
 from rtmprelay.wire import commands
@@ -25,7 +25,7 @@ from rtmprelay.wire.handshake import ClientHandshake
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE, ConnectionLimits
 from rtmprelay.wire.messages import Command, from_raw
 
-_Answer = Callable[[Command, list[SessionEvent]], None]
+_Answer = Callable[[Command, list[SessionReport]], None]
 
 
 class ClientSession:
@@ -105,7 +105,7 @@ class ClientSession:
             self.stream_id = 0
 
     def _create_stream(self, then: Callable[[float], Command]) -> None:
-        def created(answer: Command, events: list[SessionEvent]) -> None:
+        def created(answer: Command, events: list[SessionReport]) -> None:
             number = answer.arguments[0] if answer.arguments else None
             # Message stream 0 is the connection's own: it carries no media.
             if answer.name == "_error" or not isinstance(number, float) or not 1 <= number < 2**32:
@@ -118,13 +118,13 @@ class ClientSession:
         self._call(lambda transaction: commands.CreateStream(transaction).to_command(), created)
         self._creation = self._last_transaction
 
-    def _stream_call_answered(self, answer: Command, events: list[SessionEvent]) -> None:
+    def _stream_call_answered(self, answer: Command, events: list[SessionReport]) -> None:
         # Most servers answer `publish` and `play` with onStatus alone.
         if answer.name == "_error":
             self._report_refusal(answer, events, "refused")
 
     @staticmethod
-    def _report_refusal(answer: Command, events: list[SessionEvent], default: str) -> None:
+    def _report_refusal(answer: Command, events: list[SessionReport], default: str) -> None:
         _, code, description = commands.status_of(answer)
         events.append(StatusReceived("error", code or StatusCode.CALL_FAILED, description or default))
 
@@ -136,14 +136,14 @@ class ClientSession:
 
     # -- what came in ----------------------------------------------------------------------------------------
 
-    def receive_data(self, data: bytes, now: float) -> list[SessionEvent]:
+    def receive_data(self, data: bytes, now: float) -> list[SessionReport]:
         """Take what arrived and say what it means."""
-        events: list[SessionEvent] = []
+        events: list[SessionReport] = []
         channel = self.channel
         messages = channel.receive(data)
         if channel.shaken and not self._shaken:
             self._shaken = True
-            events.append(HandshakeCompleted(channel.digest))
+            events.append(HandshakeDone(channel.digest))
             channel.announce_chunk_size()
             self._call(self._connect, self._connect_answered)
         if messages:
@@ -155,14 +155,14 @@ class ClientSession:
                 position = take_media(messages, position + 1, events)
         return events
 
-    def _take_message(self, raw: RawMessage, events: list[SessionEvent]) -> None:
+    def _take_message(self, raw: RawMessage, events: list[SessionReport]) -> None:
         message = from_raw(raw)
         if isinstance(message, Command):
             self._take_command(message, events)
         elif message is not None:
             self.channel.handle_control(message)
 
-    def _take_command(self, command: Command, events: list[SessionEvent]) -> None:
+    def _take_command(self, command: Command, events: list[SessionReport]) -> None:
         if command.name in ("_result", "_error"):
             answered = self._waiting.pop(command.transaction_id, None)
             if answered is not None:
@@ -176,7 +176,7 @@ class ClientSession:
         return commands.Connect(transaction_id, self._properties).to_command()
 
     @staticmethod
-    def _connect_answered(answer: Command, events: list[SessionEvent]) -> None:
+    def _connect_answered(answer: Command, events: list[SessionReport]) -> None:
         _, code, description = commands.status_of(answer)
         if answer.name == "_error":
             # Whatever level it says: the connection is not to be had.
@@ -184,7 +184,7 @@ class ClientSession:
         else:
             events.append(ConnectAccepted())
 
-    def _take_status(self, command: Command, events: list[SessionEvent]) -> None:
+    def _take_status(self, command: Command, events: list[SessionReport]) -> None:
         level, code, description = commands.status_of(command)
         starts = code in (StatusCode.PUBLISH_START, StatusCode.PLAY_START)
         if starts and not self.stream_id:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.session.reports import MediaReceived, SessionEvent
+from rtmprelay.session.reports import MediaReceived, SessionReport
 from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.limits import ConnectionLimits
 from rtmprelay.wire.messages import MessageType, split_aggregate, without_amf3_marker
@@ -34,7 +34,7 @@ class MediaIntake:
         """Drop media of this message stream from now on."""
         self.open_streams.pop(stream_id, None)
 
-    def take(self, messages: list[RawMessage], start: int, events: list[SessionEvent]) -> int:
+    def take(self, messages: list[RawMessage], start: int, events: list[SessionReport]) -> int:
         """Report the media from `start` up to the first message that is none, and return the index of that one.
 
         The messages and the events are those of one read. Successive frames of one message stream make one event.

@@ -12,7 +12,7 @@ from rtmprelay.wire.names import StreamKey
 
 
 @attrs.frozen
-class HandshakeCompleted:
+class HandshakeDone:
     """The handshake is over; `digest` tells which form it had."""
 
     digest: bool
@@ -60,14 +60,14 @@ class PlayRequested:
 
 
 @attrs.frozen
-class PublishStopped:
+class PublishEnded:
     """A client ended its publish, or took back the wish for one, on purpose."""
 
     stream_id: int
 
 
 @attrs.frozen
-class PlayStopped:
+class PlayEnded:
     """A client does not want to play any more."""
 
     stream_id: int
@@ -133,14 +133,14 @@ class StatusReceived:
     description: str
 
 
-SessionEvent: TypeAlias = (
-    HandshakeCompleted
+SessionReport: TypeAlias = (
+    HandshakeDone
     | ConnectRequested
     | StreamCreated
     | PublishRequested
     | PlayRequested
-    | PublishStopped
-    | PlayStopped
+    | PublishEnded
+    | PlayEnded
     | PlayPaused
     | ReceptionChanged
     | MediaReceived

@@ -18,14 +18,14 @@ from rtmprelay.session.lifecycle import Connection, MessageStream, Phase, Role
 from rtmprelay.session.reports import (
     CommandNotUnderstood,
     ConnectRequested,
-    HandshakeCompleted,
+    HandshakeDone,
+    PlayEnded,
     PlayPaused,
     PlayRequested,
-    PlayStopped,
+    PublishEnded,
     PublishRequested,
-    PublishStopped,
     ReceptionChanged,
-    SessionEvent,
+    SessionReport,
     StreamCreated,
 )
 from rtmprelay.session.timeouts import Timeouts
@@ -89,13 +89,13 @@ class ServerSession:
 
     # -- what came in ----------------------------------------------------------------------------------------
 
-    def receive_data(self, data: bytes, now: float) -> list[SessionEvent]:
+    def receive_data(self, data: bytes, now: float) -> list[SessionReport]:
         """Take what arrived and say what it means.
 
         A read that is one chunk with one media message takes four calls: this one, the channel's, the chunk reader's
         and the intake's. Everything else here is looked at in plain attributes, so that it takes no more.
         """
-        events: list[SessionEvent] = []
+        events: list[SessionReport] = []
         channel = self.channel
         timeouts = self._timeouts
         messages = channel.receive(data)
@@ -114,23 +114,23 @@ class ServerSession:
                 position = take_media(messages, position + 1, events)
         return events
 
-    def _take_message(self, raw: RawMessage, now: float, events: list[SessionEvent]) -> None:
+    def _take_message(self, raw: RawMessage, now: float, events: list[SessionReport]) -> None:
         message = from_raw(raw, self._limits)
         if isinstance(message, Command):
             self._take_command(message, now, events)
         elif message is not None:
             self.channel.handle_control(message)
 
-    def _handshake_completed(self, now: float, events: list[SessionEvent]) -> None:
+    def _handshake_completed(self, now: float, events: list[SessionReport]) -> None:
         self._connection.handshake_completed()
         self._timeouts.phase_began(now)
         self.channel.announce_window()
         self.channel.send(SetPeerBandwidth(WINDOW_ACKNOWLEDGEMENT_SIZE, BandwidthLimit.DYNAMIC))
         # Early, because FFmpeg takes over our chunk size for its own sending.
         self.channel.announce_chunk_size()
-        events.append(HandshakeCompleted(self.channel.digest))
+        events.append(HandshakeDone(self.channel.digest))
 
-    def _take_command(self, command: Command, now: float, events: list[SessionEvent]) -> None:
+    def _take_command(self, command: Command, now: float, events: list[SessionReport]) -> None:
         self._timeouts.command_came(now)
         asked = commands.read_client_command(command)
         if isinstance(asked, commands.Connect):
@@ -142,7 +142,7 @@ class ServerSession:
 
     # -- calls on the connection -----------------------------------------------------------------------------
 
-    def _on_connect(self, asked: commands.Connect, now: float, events: list[SessionEvent]) -> None:
+    def _on_connect(self, asked: commands.Connect, now: float, events: list[SessionReport]) -> None:
         self._connection.connect_requested()
         self._timeouts.phase_began(now)
         self._application = read_application(asked.properties)
@@ -153,36 +153,36 @@ class ServerSession:
             ConnectRequested(request_id, self._application.app, client_name, self._application.credentials)
         )
 
-    def _on_create_stream(self, asked: commands.CreateStream, events: list[SessionEvent]) -> None:
+    def _on_create_stream(self, asked: commands.CreateStream, events: list[SessionReport]) -> None:
         stream_id = next(number for number in range(1, len(self._streams) + 2) if number not in self._streams)
         self._add_stream(stream_id)
         self.channel.send(commands.result(asked.transaction_id, None, float(stream_id)))
         events.append(StreamCreated(stream_id))
 
-    def _on_release_stream(self, asked: commands.ReleaseStream, events: list[SessionEvent]) -> None:
+    def _on_release_stream(self, asked: commands.ReleaseStream, events: list[SessionReport]) -> None:
         self._answer(asked.transaction_id, None)
 
-    def _on_fc_publish(self, asked: commands.FCPublish, events: list[SessionEvent]) -> None:
+    def _on_fc_publish(self, asked: commands.FCPublish, events: list[SessionReport]) -> None:
         self._fc_publish_announced = True
         self._answer(asked.transaction_id, None)
 
-    def _on_fc_unpublish(self, asked: commands.FCUnpublish, events: list[SessionEvent]) -> None:
+    def _on_fc_unpublish(self, asked: commands.FCUnpublish, events: list[SessionReport]) -> None:
         self._answer(asked.transaction_id, None)
         self.channel.send(replies.fc_notice("onFCUnpublish", StatusCode.UNPUBLISH_SUCCESS))
         # The name can be written in more ways than one, but an encoder that says this has ended what it publishes.
         for stream_id in list(self._intake.open_streams):
             self._release(self._streams[stream_id], events)
 
-    def _on_fc_subscribe(self, asked: commands.FCSubscribe, events: list[SessionEvent]) -> None:
+    def _on_fc_subscribe(self, asked: commands.FCSubscribe, events: list[SessionReport]) -> None:
         self.channel.send(replies.fc_notice("onFCSubscribe", StatusCode.PLAY_START))
 
-    def _on_get_stream_length(self, asked: commands.GetStreamLength, events: list[SessionEvent]) -> None:
+    def _on_get_stream_length(self, asked: commands.GetStreamLength, events: list[SessionReport]) -> None:
         self._answer(asked.transaction_id, 0.0)
 
-    def _on_check_bandwidth(self, asked: commands.CheckBandwidth, events: list[SessionEvent]) -> None:
+    def _on_check_bandwidth(self, asked: commands.CheckBandwidth, events: list[SessionReport]) -> None:
         self._answer(asked.transaction_id, None)
 
-    def _on_unknown(self, asked: commands.UnknownCommand, events: list[SessionEvent]) -> None:
+    def _on_unknown(self, asked: commands.UnknownCommand, events: list[SessionReport]) -> None:
         if asked.name in _ANSWER_NAMES:
             return
         shown = asked.name[:40]
@@ -209,7 +209,7 @@ class ServerSession:
         """The message stream that a call came on. Some encoders use one without making it: then it is made."""
         return self._streams.get(stream_id) or self._add_stream(stream_id)
 
-    def _on_publish(self, asked: commands.Publish, events: list[SessionEvent]) -> None:
+    def _on_publish(self, asked: commands.Publish, events: list[SessionReport]) -> None:
         stream = self._stream(asked.stream_id)
         try:
             key, credentials = read_stream_name(self._application, asked.name)
@@ -223,7 +223,7 @@ class ServerSession:
         request_id = self._new_request(_StreamRequest(stream, key))
         events.append(PublishRequested(request_id, stream.stream_id, key, credentials))
 
-    def _on_play(self, asked: commands.Play, events: list[SessionEvent]) -> None:
+    def _on_play(self, asked: commands.Play, events: list[SessionReport]) -> None:
         stream = self._stream(asked.stream_id)
         try:
             key, credentials = read_stream_name(self._application, asked.name)
@@ -242,10 +242,10 @@ class ServerSession:
     def _refuse(self, stream: MessageStream, code: str, description: str) -> None:
         self.channel.send(replies.error_status(stream.stream_id, code, description))
 
-    def _on_play2(self, asked: commands.Play2, events: list[SessionEvent]) -> None:
+    def _on_play2(self, asked: commands.Play2, events: list[SessionReport]) -> None:
         self._on_play(commands.Play(asked.transaction_id, asked.stream_id, asked.name), events)
 
-    def _on_pause(self, asked: commands.Pause, events: list[SessionEvent]) -> None:
+    def _on_pause(self, asked: commands.Pause, events: list[SessionReport]) -> None:
         stream = self._streams.get(asked.stream_id)
         if stream is None or stream.role is not Role.PLAYING:
             return
@@ -257,29 +257,29 @@ class ServerSession:
             self.channel.send(replies.status(stream.stream_id, StatusCode.UNPAUSE_NOTIFY, "Going on"))
         events.append(PlayPaused(stream.stream_id, asked.paused))
 
-    def _on_receive_audio(self, asked: commands.ReceiveAudio, events: list[SessionEvent]) -> None:
+    def _on_receive_audio(self, asked: commands.ReceiveAudio, events: list[SessionReport]) -> None:
         self._on_reception(asked.stream_id, MediaKind.AUDIO, asked.wanted, events)
 
-    def _on_receive_video(self, asked: commands.ReceiveVideo, events: list[SessionEvent]) -> None:
+    def _on_receive_video(self, asked: commands.ReceiveVideo, events: list[SessionReport]) -> None:
         self._on_reception(asked.stream_id, MediaKind.VIDEO, asked.wanted, events)
 
     def _on_reception(
-        self, stream_id: int, kind: MediaKind, wanted: bool, events: list[SessionEvent]
+        self, stream_id: int, kind: MediaKind, wanted: bool, events: list[SessionReport]
     ) -> None:
         if stream_id in self._streams:
             events.append(ReceptionChanged(stream_id, kind, wanted))
 
-    def _on_close_stream(self, asked: commands.CloseStream, events: list[SessionEvent]) -> None:
+    def _on_close_stream(self, asked: commands.CloseStream, events: list[SessionReport]) -> None:
         stream = self._streams.get(asked.stream_id)
         if stream is not None:
             self._release(stream, events)
 
-    def _on_delete_stream(self, asked: commands.DeleteStream, events: list[SessionEvent]) -> None:
+    def _on_delete_stream(self, asked: commands.DeleteStream, events: list[SessionReport]) -> None:
         stream = self._streams.pop(asked.stream_id, None)
         if stream is not None:
             self._release(stream, events)
 
-    def _release(self, stream: MessageStream, events: list[SessionEvent]) -> None:
+    def _release(self, stream: MessageStream, events: list[SessionReport]) -> None:
         """End what a message stream does, because the client wants it."""
         role = stream.role
         if role is Role.PUBLISHING:
@@ -290,9 +290,9 @@ class ServerSession:
             self.channel.send(replies.status(stream.stream_id, StatusCode.PLAY_STOP, "Playing ended"))
         self._make_idle(stream)
         if role in (Role.ASKING_TO_PUBLISH, Role.PUBLISHING):
-            events.append(PublishStopped(stream.stream_id))
+            events.append(PublishEnded(stream.stream_id))
         elif role in (Role.ASKING_TO_PLAY, Role.PLAYING):
-            events.append(PlayStopped(stream.stream_id))
+            events.append(PlayEnded(stream.stream_id))
 
     def _make_idle(self, stream: MessageStream) -> None:
         for request_id, request in list(self._requests.items()):
@@ -402,7 +402,7 @@ class ServerSession:
 
 
 #: Which method answers which command.
-_HANDLERS: dict[type[Any], Callable[[ServerSession, Any, list[SessionEvent]], None]] = {
+_HANDLERS: dict[type[Any], Callable[[ServerSession, Any, list[SessionReport]], None]] = {
     commands.CreateStream: ServerSession._on_create_stream,
     commands.ReleaseStream: ServerSession._on_release_stream,
     commands.FCPublish: ServerSession._on_fc_publish,

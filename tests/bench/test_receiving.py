@@ -12,13 +12,13 @@ from rtmprelay.bench.connections import Connection
 from rtmprelay.bench.receiving import Account, Comparing, Counting, Receivers
 from rtmprelay.bench.tasks import Histogram, add_up, percentile_ms
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.session.reports import MediaReceived, SessionEvent
+from rtmprelay.session.reports import MediaReceived, SessionReport
 
 
 class Silent:
     """A session that has nothing to say."""
 
-    def receive_data(self, data: bytes, now: float) -> list[SessionEvent]:
+    def receive_data(self, data: bytes, now: float) -> list[SessionReport]:
         """Nothing is understood."""
         return []
 

@@ -18,7 +18,7 @@ from rtmprelay.errors import (
     ProtocolError,
     RemoteProtocolError,
 )
-from rtmprelay.session.adobe_auth import AuthenticationRefusedError
+from rtmprelay.session.adobe import AuthenticationRefusedError
 
 
 class OddError(Exception):

@@ -20,7 +20,7 @@ from rtmprelay.media import MediaFrame
 from rtmprelay.rtmp.server import RtmpServerProtocol
 from rtmprelay.rtmp.server_factory import RtmpServerFactory
 from rtmprelay.session.client import ClientSession
-from rtmprelay.session.reports import ConnectAccepted, PlayAccepted, PublishAccepted, SessionEvent
+from rtmprelay.session.reports import ConnectAccepted, PlayAccepted, PublishAccepted, SessionReport
 from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry
 
@@ -107,7 +107,7 @@ class CountedClient:
             app, f"rtmp://192.0.2.254/{app}", chunk_size=chunk_size, use_digest=False
         )
 
-    def until(self, kind: type[SessionEvent]) -> None:
+    def until(self, kind: type[SessionReport]) -> None:
         """Talk with the server until it said this."""
         for _ in range(20):
             self.arrive(self.session.bytes_to_send())

@@ -22,7 +22,7 @@ from rtmprelay.session.reports import (
     MediaReceived,
     PlayAccepted,
     PublishAccepted,
-    SessionEvent,
+    SessionReport,
     StatusReceived,
 )
 from rtmprelay.streams.registry import StreamRegistry
@@ -136,7 +136,7 @@ class PacedClient:
         self.socket = own_end
         self.protocol = protocol
         self.session = ClientSession("live", "rtmp://127.0.0.1/live")
-        self.events: list[SessionEvent] = []
+        self.events: list[SessionReport] = []
         self.frames: list[MediaFrame] = []
         #: How many reads of the server brought something, and how much.
         self.reads: list[int] = []
@@ -183,7 +183,7 @@ class PacedClient:
         except (BlockingIOError, ConnectionResetError):
             return b""
 
-    def until(self, kind: type[SessionEvent]) -> None:
+    def until(self, kind: type[SessionReport]) -> None:
         """Go on until an event of this kind has come."""
         for _ in range(20):
             self.pump()

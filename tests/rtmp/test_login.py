@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rtmprelay import events
 from rtmprelay.rtmp.client import ClientSettings, RtmpPlayClientProtocol, RtmpPublisherProtocol
 from rtmprelay.rtmp.endpoint import negotiate
-from rtmprelay.session.adobe_auth import AuthenticationRefusedError
+from rtmprelay.session.adobe import AuthenticationRefusedError
 from rtmprelay.session.reports import ConnectAccepted, StatusReceived
 from rtmprelay.testing import MemoryClient, MemoryEndpoint, MemoryServer
 from rtmprelay.wire.url import RtmpUrl

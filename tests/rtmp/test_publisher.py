@@ -50,9 +50,9 @@ from rtmprelay.rtmp.client import (
 )
 from rtmprelay.rtmp.encoding import shared_encoder
 from rtmprelay.rtmp.endpoint import RtmpPublishEndpoint, TlsTrust, negotiate
-from rtmprelay.session import reports as told
-from rtmprelay.session.adobe_auth import AuthenticationRefusedError
+from rtmprelay.session.adobe import AuthenticationRefusedError
 from rtmprelay.session.channel import SMALLEST_WINDOW
+from rtmprelay.session.reports import StatusReceived
 from rtmprelay.streams.accounting import DropReason
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.frames import FrameBatch, live_frame
@@ -229,7 +229,7 @@ class NegotiationTests(ClientTests):
             ("Code", "authmod=adobe ?" + "a=1&" * (many // 4)),
             ("Code", "?" + "a=1&" * (many // 4) + "authmod=adobe"),
         ):
-            status = told.StatusReceived("error", code, said)
+            status = StatusReceived("error", code, said)
             self.server.silent_about = {"publish"}
             asking = self.ask("rtmp://user:PASSWORDMARK@host/app/KEYMARK")
             publisher = self.protocol()

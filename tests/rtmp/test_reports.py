@@ -18,7 +18,7 @@ from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.rtmp.server import RtmpServerProtocol
 from rtmprelay.rtmp.server_factory import ServerSettings
 from rtmprelay.session.client import ClientSession
-from rtmprelay.session.reports import SessionEvent
+from rtmprelay.session.reports import SessionReport
 from rtmprelay.testing import MemoryClient, MemoryServer
 from tests.helpers import audio, audio_header, group, keyframe, start_frames, video_header
 from tests.rtmp.test_limits import torn_control_message
@@ -157,10 +157,10 @@ class SecretTests(SynchronousTestCase):
         observer = cast(ILogObserver, logged.append)
         globalLogPublisher.addObserver(observer)
         self.addCleanup(globalLogPublisher.removeObserver, observer)
-        heard: list[SessionEvent] = []
+        heard: list[SessionReport] = []
         handle = RtmpServerProtocol.handle
 
-        def listen(protocol: RtmpServerProtocol, event: SessionEvent, now: float) -> None:
+        def listen(protocol: RtmpServerProtocol, event: SessionReport, now: float) -> None:
             heard.append(event)
             handle(protocol, event, now)
 

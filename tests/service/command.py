@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rtmprelay.media import MediaFrame
 from rtmprelay.session.client import ClientSession
-from rtmprelay.session.reports import ConnectAccepted, SessionEvent
+from rtmprelay.session.reports import ConnectAccepted, SessionReport
 
 DEADLINE = 20.0
 
@@ -98,7 +98,7 @@ class BlockingClient:
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), DEADLINE)
         self.session = ClientSession("live", "rtmp://127.0.0.1/live")
-        self.events: list[SessionEvent] = []
+        self.events: list[SessionReport] = []
         self.wait(ConnectAccepted)
 
     def wait(self, kind: type[object]) -> None:

@@ -12,7 +12,7 @@ from rtmprelay.client import publish
 from rtmprelay.config.relay import RelayConfig
 from rtmprelay.events import ConnectionClosed, ConnectRefused, PlayRefused, PublishRefused, PublishStarted
 from rtmprelay.service import RelayService
-from rtmprelay.session.adobe_auth import AuthenticationRefusedError
+from rtmprelay.session.adobe import AuthenticationRefusedError
 from rtmprelay.web.settings import HttpSettings
 from tests.helpers import connect_client, real_reactor_fixture, real_reactor_test, the_reactor, until
 from tests.service.auth_world import (

@@ -20,7 +20,7 @@ import pytest
 from typing_extensions import override
 
 from rtmprelay.session.client import ClientSession
-from rtmprelay.session.reports import ConnectAccepted, SessionEvent, StatusReceived
+from rtmprelay.session.reports import ConnectAccepted, SessionReport, StatusReceived
 from tests.helpers import group, start_frames
 from tests.service.auth_world import HASHED, MARK, PASSWORD, PLAIN, WATCH, film, write_keys
 from tests.service.command import DEADLINE, Server, wait_for
@@ -81,7 +81,7 @@ class Client:
     def __init__(self, port: int, app: str = "live") -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), DEADLINE)
         self.session = ClientSession(app, f"rtmp://127.0.0.1/{app}")
-        self.events: list[SessionEvent] = []
+        self.events: list[SessionReport] = []
 
     def until(self, count: int) -> None:
         """Talk until so much has been said, or the server has enough."""

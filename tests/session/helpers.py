@@ -11,7 +11,7 @@ from rtmprelay.session.reports import (
     MediaReceived,
     PlayRequested,
     PublishRequested,
-    SessionEvent,
+    SessionReport,
 )
 from rtmprelay.session.server import ServerSession
 from rtmprelay.wire.chunk_writer import ChunkWriter
@@ -27,13 +27,13 @@ AUDIO = MediaFrame(MediaKind.AUDIO, 10, b"\xaf\x01audio")
 VIDEO = MediaFrame(MediaKind.VIDEO, 20, b"\x17\x01video")
 
 
-def only(events: list[SessionEvent], kind: type[_E]) -> _E:
+def only(events: list[SessionReport], kind: type[_E]) -> _E:
     """The one event of this kind."""
     (found,) = [event for event in events if isinstance(event, kind)]
     return found
 
 
-def frames_of(events: list[SessionEvent]) -> list[MediaFrame]:
+def frames_of(events: list[SessionReport]) -> list[MediaFrame]:
     """All media in these events."""
     return [frame for event in events if isinstance(event, MediaReceived) for frame in event.frames]
 
@@ -71,7 +71,7 @@ class HandMadeClient:
         self._handshake = ClientHandshake(use_digest=use_digest)
         self.first_events = self.shake_hands() if shake else []
 
-    def shake_hands(self) -> list[SessionEvent]:
+    def shake_hands(self) -> list[SessionReport]:
         """Do the whole handshake."""
         events = self.feed(self._handshake.bytes_to_send())
         self._handshake.feed(self.session.bytes_to_send())
@@ -79,7 +79,7 @@ class HandMadeClient:
         assert self._handshake.done
         return events
 
-    def feed(self, data: bytes) -> list[SessionEvent]:
+    def feed(self, data: bytes) -> list[SessionReport]:
         """Bytes arrive at the server."""
         return self.session.receive_data(data, self.now)
 
@@ -88,7 +88,7 @@ class HandMadeClient:
         raws = [item if isinstance(item, RawMessage) else to_raw(item) for item in messages]
         return b"".join(self.writer.encode(raw, 3 + raw.type_id) for raw in raws)
 
-    def send(self, *messages: Message | RawMessage) -> list[SessionEvent]:
+    def send(self, *messages: Message | RawMessage) -> list[SessionReport]:
         """Messages arrive at the server in one read."""
         return self.feed(self.encode(*messages))
 
@@ -135,8 +135,8 @@ class ConversationPair:
     def __init__(self, app: str = "live", *, use_digest: bool = True, chunk_size: int = 65536) -> None:
         self.client = ClientSession(app, f"rtmp://host/{app}", chunk_size=chunk_size, use_digest=use_digest)
         self.server = ServerSession(0.0)
-        self.client_saw: list[SessionEvent] = []
-        self.server_saw: list[SessionEvent] = []
+        self.client_saw: list[SessionReport] = []
+        self.server_saw: list[SessionReport] = []
         self.accepting = True
         self.run()
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rtmprelay.errors import DestinationRefusedError
 from rtmprelay.secret import Secret
-from rtmprelay.session.adobe_auth import (
+from rtmprelay.session.adobe import (
     AdobeAuthentication,
     AuthenticationRefusedError,
     wants_authentication,

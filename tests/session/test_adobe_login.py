@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtmprelay.secret import Secret
-from rtmprelay.session.adobe_auth import AdobeAuthentication, AuthenticationRefusedError
-from rtmprelay.session.adobe_login import (
+from rtmprelay.session.adobe import (
     CHALLENGE_LIFETIME,
     WANTS_USER,
+    AdobeAuthentication,
     AdobeLogin,
+    AuthenticationRefusedError,
     LoginAccepted,
     LoginRefused,
     without_login,

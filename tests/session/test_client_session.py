@@ -10,11 +10,11 @@ from rtmprelay.errors import LocalProtocolError
 from rtmprelay.session.client import ClientSession
 from rtmprelay.session.reports import (
     ConnectAccepted,
-    HandshakeCompleted,
+    HandshakeDone,
     MediaReceived,
     PlayAccepted,
     PublishAccepted,
-    SessionEvent,
+    SessionReport,
     StatusReceived,
 )
 from rtmprelay.wire import commands
@@ -44,7 +44,7 @@ class HandMadeServer:
         messages = [from_raw(raw) for raw in self._reader.feed(data)]
         return [message for message in messages if isinstance(message, Command)]
 
-    def say(self, *messages: Message | RawMessage) -> list[SessionEvent]:
+    def say(self, *messages: Message | RawMessage) -> list[SessionReport]:
         raws = [item if isinstance(item, RawMessage) else to_raw(item) for item in messages]
         data = b"".join(self._writer.encode(raw, 3 + raw.type_id) for raw in raws)
         return self.client.receive_data(data, 0.0)
@@ -67,7 +67,7 @@ def server_asked_to_publish() -> tuple[HandMadeServer, float]:
 
 def test_connect_follows_the_handshake_at_once() -> None:
     server = HandMadeServer()
-    assert server.first_events == [HandshakeCompleted(False)]
+    assert server.first_events == [HandshakeDone(False)]
     (connect,) = server.heard()
     properties = connect.command_object
     assert isinstance(properties, dict)

@@ -11,9 +11,9 @@ from rtmprelay.session.reports import (
     CommandNotUnderstood,
     ConnectAccepted,
     ConnectRequested,
-    HandshakeCompleted,
+    HandshakeDone,
     PublishRequested,
-    SessionEvent,
+    SessionReport,
     StatusReceived,
     StreamCreated,
 )
@@ -44,14 +44,14 @@ from tests.session.helpers import (
 
 @pytest.mark.parametrize("use_digest", [False, True], ids=["simple", "digest"])
 def test_both_forms_of_the_handshake_are_reported(use_digest: bool) -> None:
-    assert HandMadeClient(use_digest=use_digest).first_events == [HandshakeCompleted(use_digest)]
+    assert HandMadeClient(use_digest=use_digest).first_events == [HandshakeDone(use_digest)]
 
 
 @pytest.mark.parametrize("use_digest", [False, True], ids=["simple", "digest"])
 def test_client_and_server_session_understand_each_other(use_digest: bool) -> None:
     pair = ConversationPair(use_digest=use_digest)
-    assert pair.client_saw == [HandshakeCompleted(use_digest), ConnectAccepted()]
-    assert pair.server_saw[0] == HandshakeCompleted(use_digest)
+    assert pair.client_saw == [HandshakeDone(use_digest), ConnectAccepted()]
+    assert pair.server_saw[0] == HandshakeDone(use_digest)
     assert only(pair.server_saw, ConnectRequested).app == "live"
     assert pair.server.phase is Phase.CONNECTED
 
@@ -177,7 +177,7 @@ def test_the_client_session_reports_a_refused_connect() -> None:
     assert events == [StatusReceived("error", StatusCode.CONNECT_REJECTED, "No")]
 
 
-def waiting_client_session_events(refused: HandMadeClient) -> list[SessionEvent]:
+def waiting_client_session_events(refused: HandMadeClient) -> list[SessionReport]:
     client = ClientSession("live", "rtmp://host/live", use_digest=False)
     server = ServerHandshake()
     server.feed(client.bytes_to_send())

@@ -12,11 +12,11 @@ from rtmprelay.session.lifecycle import Role
 from rtmprelay.session.reports import (
     ConnectRequested,
     MediaReceived,
+    PlayEnded,
     PlayRequested,
-    PlayStopped,
+    PublishEnded,
     PublishRequested,
-    PublishStopped,
-    SessionEvent,
+    SessionReport,
 )
 from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.commands import StatusCode
@@ -123,16 +123,16 @@ class Driver:
         stream = getattr(request, "stream", None)
         return [(stream.stream_id, None)] if stream is not None else []
 
-    def _see(self, event: SessionEvent) -> None:
+    def _see(self, event: SessionReport) -> None:
         assert not isinstance(event, ConnectRequested)
         if isinstance(event, PublishRequested | PlayRequested):
             self.open_requests.append(event.request_id)
             busy = self.publishing if isinstance(event, PublishRequested) else self.playing
             assert event.stream_id not in self.publishing | self.playing
             busy.add(event.stream_id)
-        elif isinstance(event, PublishStopped):
+        elif isinstance(event, PublishEnded):
             self.publishing.remove(event.stream_id)
-        elif isinstance(event, PlayStopped):
+        elif isinstance(event, PlayEnded):
             self.playing.remove(event.stream_id)
         elif isinstance(event, MediaReceived):
             assert event.stream_id in self.publishing
@@ -210,7 +210,7 @@ def test_the_pieces_in_which_bytes_arrive_do_not_matter(data: st.DataObject) -> 
         for event in client.feed(whole[a:b])
     ]
     kinds = [type(event).__name__ for event in events if not isinstance(event, MediaReceived)]
-    assert kinds == ["PublishRequested", "PublishStopped"]
+    assert kinds == ["PublishRequested", "PublishEnded"]
     assert sum(len(event.frames) for event in events if isinstance(event, MediaReceived)) == 3
 
 

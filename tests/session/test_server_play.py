@@ -7,9 +7,9 @@ import pytest
 from rtmprelay.media import MediaKind
 from rtmprelay.session.reports import (
     PlayAccepted,
+    PlayEnded,
     PlayPaused,
     PlayRequested,
-    PlayStopped,
     ReceptionChanged,
     StatusReceived,
 )
@@ -34,7 +34,7 @@ def test_both_sides_see_a_play_the_same_way() -> None:
     assert PlayAccepted(request.stream_id) in pair.client_saw
     pair.client.end()
     pair.run()
-    assert PlayStopped(request.stream_id) in pair.server_saw
+    assert PlayEnded(request.stream_id) in pair.server_saw
     assert pair.client_saw[-1] == StatusReceived("status", StatusCode.PLAY_STOP, "Playing ended")
 
 
@@ -78,7 +78,7 @@ def test_a_player_may_change_to_another_stream(method: str) -> None:
     client.play()
     argument = {"streamName": "other"} if method == "play2" else "other"
     stopped, requested = client.send(call(method, 0.0, argument, stream_id=1))
-    assert stopped == PlayStopped(1)
+    assert stopped == PlayEnded(1)
     assert isinstance(requested, PlayRequested)
     assert str(requested.key) == "live/other"
     client.session.accept(requested.request_id)
@@ -89,7 +89,7 @@ def test_a_player_may_change_its_mind_before_the_answer() -> None:
     client = connected_client()
     first = ask_to_play(client, "first")
     stopped, second = client.send(call("play", 0.0, "second", stream_id=1))
-    assert stopped == PlayStopped(1)
+    assert stopped == PlayEnded(1)
     assert isinstance(second, PlayRequested)
     client.session.accept(first.request_id)
     assert client.heard() == []
@@ -148,7 +148,7 @@ def test_a_player_says_what_it_wants(method: str, kind: MediaKind) -> None:
 def test_a_play_is_ended_by(method: str) -> None:
     client = connected_client()
     client.play()
-    assert client.send(call(method, 0.0, 1.0, stream_id=1)) == [PlayStopped(1)]
+    assert client.send(call(method, 0.0, 1.0, stream_id=1)) == [PlayEnded(1)]
     assert client.heard_briefly() == [StatusCode.PLAY_STOP]
 
 
@@ -171,4 +171,4 @@ def test_one_connection_may_publish_and_play() -> None:
     client = connected_client()
     client.publish(stream_id=1)
     client.play(stream_id=2)
-    assert client.send(call("deleteStream", 0.0, 2.0)) == [PlayStopped(2)]
+    assert client.send(call("deleteStream", 0.0, 2.0)) == [PlayEnded(2)]

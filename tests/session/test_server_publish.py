@@ -11,8 +11,8 @@ from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.session.reports import (
     MediaReceived,
     PublishAccepted,
+    PublishEnded,
     PublishRequested,
-    PublishStopped,
     StatusReceived,
 )
 from rtmprelay.wire.chunks import RawMessage
@@ -52,7 +52,7 @@ def test_both_sides_see_a_publish_the_same_way() -> None:
     assert frames_of(pair.server_saw) == [AUDIO, VIDEO]
     pair.client.end()
     pair.run()
-    assert PublishStopped(request.stream_id) in pair.server_saw
+    assert PublishEnded(request.stream_id) in pair.server_saw
     assert any(
         isinstance(event, StatusReceived) and event.code == StatusCode.UNPUBLISH_SUCCESS
         for event in pair.client_saw
@@ -135,7 +135,7 @@ def test_media_on_both_sides_of_a_command_is_reported_in_order() -> None:
     client = connected_client()
     client.publish()
     events = client.send(media(AUDIO), call("closeStream", 0.0, stream_id=1), media(VIDEO))
-    assert events == [MediaReceived(1, [AUDIO]), PublishStopped(1)]
+    assert events == [MediaReceived(1, [AUDIO]), PublishEnded(1)]
 
 
 def test_media_of_two_publishes_on_one_message_stream_is_told_apart() -> None:
@@ -145,7 +145,7 @@ def test_media_of_two_publishes_on_one_message_stream_is_told_apart() -> None:
     events = client.send(media(AUDIO), *again, media(VIDEO))
     assert [type(event) for event in events] == [
         MediaReceived,
-        PublishStopped,
+        PublishEnded,
         PublishRequested,
         MediaReceived,
     ]
@@ -251,7 +251,7 @@ def test_a_cut_aggregate_is_the_peers_error() -> None:
 def test_a_publish_is_ended_by(ending: Command) -> None:
     client = connected_client()
     client.publish()
-    assert client.send(ending) == [PublishStopped(1)]
+    assert client.send(ending) == [PublishEnded(1)]
     assert StatusCode.UNPUBLISH_SUCCESS in client.heard_briefly()
     assert client.send(media(AUDIO), ending) == []
 
@@ -270,7 +270,7 @@ def test_deleting_what_is_not_there_harms_nobody(unknown: object) -> None:
 def test_an_answer_that_comes_too_late_is_ignored(accepted: bool, ending: str) -> None:
     client = connected_client()
     request = ask_to_publish(client)
-    assert client.send(call(ending, 0.0, 1.0, stream_id=1)) == [PublishStopped(1)]
+    assert client.send(call(ending, 0.0, 1.0, stream_id=1)) == [PublishEnded(1)]
     if accepted:
         client.session.accept(request.request_id)
     else:

@@ -24,7 +24,7 @@ from rtmprelay.access.authorizers.hash_key import PREFIX, ScryptHash
 from rtmprelay.access.request import Action
 from rtmprelay.errors import ConfigError
 from rtmprelay.secret import Secret
-from rtmprelay.session.adobe_login import USER_NAME
+from rtmprelay.session.adobe import USER_NAME
 
 _T = TypeVar("_T")
 
