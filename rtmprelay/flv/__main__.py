@@ -9,26 +9,26 @@ from pathlib import Path
 from typing import TextIO
 
 from rtmprelay.errors import RtmpRelayError
-from rtmprelay.flv.repair import Inspection, inspect, repair
+from rtmprelay.flv.repair import Inspection, Progress, inspect, repair
 
-#: Smaller files are done before anybody could look.
-_PROGRESS_FROM = 64 * 1024 * 1024
+#: Smaller files are done before a progress bar would be seen.
+_PROGRESS_MIN_SIZE = 64 * 1024 * 1024
 
 _BAR_WIDTH = 40
 
 
 class ProgressBar:
-    """Shows on a terminal how far a file is."""
+    """Shows on a terminal how much of a file is done."""
 
     def __init__(self, out: TextIO, name: str, size: int) -> None:
         self._out = out
         self._name = name
         self._size = size
         self._shown = -1
-        self._enabled = size >= _PROGRESS_FROM and out.isatty()
+        self._enabled = size >= _PROGRESS_MIN_SIZE and out.isatty()
 
     def __call__(self, position: int) -> None:
-        """So many bytes are done."""
+        """The file is done up to this position."""
         percent = 100 * position // self._size if self._size else 100
         if self._enabled and percent != self._shown:
             self._shown = percent
@@ -38,14 +38,14 @@ class ProgressBar:
             self._out.flush()
 
     def close(self) -> None:
-        """Make room for what is said next."""
+        """Clear the line for the next output."""
         if self._shown >= 0:
             self._out.write("\r\x1b[K")
             self._out.flush()
 
 
-def describe(found: Inspection) -> list[str]:
-    """What was found, line by line."""
+def _describe(found: Inspection) -> list[str]:
+    """The result as lines, the summary first."""
     seconds = found.facts.duration_ms / 1000
     lines = [f"{found.tags} whole tags, {found.facts.keyframes} keyframes, {seconds:.3f} s"]
     for loss in found.losses:
@@ -65,13 +65,13 @@ def _verdict(command: str, found: Inspection) -> str:
     return f"damaged, {lost}" if found.losses else "unfinished, nothing lost"
 
 
-def _run_one(command: str, path: Path, work: Callable[..., Inspection]) -> bool:
+def _run_one(command: str, path: Path, work: Callable[[Path, Progress], Inspection]) -> bool:
     bar = ProgressBar(sys.stderr, path.name, path.stat().st_size)
     try:
         found = work(path, bar)
     finally:
         bar.close()
-    first, *others = describe(found)
+    first, *others = _describe(found)
     sys.stdout.write(f"{path}: {_verdict(command, found)} ({first})\n")
     for line in others:
         sys.stdout.write(f"  {line}\n")
@@ -79,14 +79,13 @@ def _run_one(command: str, path: Path, work: Callable[..., Inspection]) -> bool:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """What the command can be told."""
     parser = argparse.ArgumentParser(
         prog="python -m rtmprelay.flv", description="Check FLV recordings, or repair them in place."
     )
     commands = parser.add_subparsers(dest="command", required=True)
     for name, text in (
-        ("check", "say what is wrong, and change nothing"),
-        ("repair", "cut torn tails, leave damaged parts out, rebuild the metadata and the keyframe index"),
+        ("check", "report what is wrong, and change nothing"),
+        ("repair", "cut torn tails, remove damaged parts, rebuild the metadata and the keyframe index"),
     ):
         commands.add_parser(name, help=text, description=text).add_argument(
             "files", nargs="+", metavar="FILE", help="a recording"
@@ -95,7 +94,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status: 0 if all files are fine, or were repaired, and 1 otherwise."""
+    """Run the command; exit status 0 if all files are fine or were repaired, 1 otherwise."""
     options = make_parser().parse_args(arguments)
     good = True
     for name in options.files:

@@ -30,11 +30,11 @@ AUDIO_FOURCC = {
     b"mp4a": Codec.AAC,
 }
 
-#: One extension exists so far (nanosecond timestamps); a chain of three-byte ones that fills a
+#: Only one extension exists (nanosecond timestamps). A chain of three-byte extensions that fills a
 #: message of 16 MiB would cost seconds of CPU.
 MAX_EXTENSIONS = 16
 
-#: Track ids have 8 bits. Without a bound, empty tracks are the same attack as endless extensions.
+#: Track ids have 8 bits. Without a limit, empty tracks are the same attack as endless extensions.
 MAX_TRACKS = 256
 
 
@@ -76,7 +76,7 @@ class MultitrackType(IntEnum):
 
 @attrs.frozen
 class EnhancedHeader:
-    """What stands before the data; with several tracks, FourCC and data are those of the first one."""
+    """What comes before the data; with several tracks, FourCC and data are those of the first one."""
 
     packet_type: int
     fourcc: bytes
@@ -84,7 +84,7 @@ class EnhancedHeader:
     tracks: tuple[int, ...] = ()
     #: A video command: one byte of data, no FourCC.
     command: bool = False
-    #: How the tracks are told apart, if there are any.
+    #: The layout of the tracks; None without tracks.
     multitrack: MultitrackType | None = None
 
 
@@ -127,7 +127,7 @@ def read_audio_header(payload: bytes) -> EnhancedHeader | None:
 
 
 def _skip_extensions(payload: bytes) -> tuple[int, int]:
-    """The packet type behind all ModEx parts, and where the header goes on."""
+    """The packet type after all ModEx parts, and where the header continues."""
     packet_type, at = payload[0] & 15, 1
     for _ in range(MAX_EXTENSIONS + 1):
         if packet_type != VideoPacketType.MOD_EX:  # the same number for audio
@@ -138,7 +138,7 @@ def _skip_extensions(payload: bytes) -> tuple[int, int]:
             size = int.from_bytes(payload[at : at + 2], "big") + 1
             at += 2
         at += size
-        # The high nibble is the type of the extension, which a relay need not know.
+        # The high nibble is the type of the extension, which does not matter to a relay.
         packet_type = payload[at] & 15
         at += 1
     raise IndexError(f"There are more than {MAX_EXTENSIONS} extensions.")
@@ -174,7 +174,7 @@ def _read_tracks(payload: bytes, at: int) -> EnhancedHeader | None:
 
 
 def _read_track_list(payload: bytes, at: int, before_id: int) -> tuple[int, ...]:
-    """The track ids; none at all unless the sizes of the tracks fill the payload exactly."""
+    """The track ids; empty unless the sizes of the tracks fill the payload exactly."""
     tracks: list[int] = []
     while at < len(payload) and len(tracks) < MAX_TRACKS:
         at += before_id
@@ -186,7 +186,7 @@ def _read_track_list(payload: bytes, at: int, before_id: int) -> tuple[int, ...]
 def track_data(payload: bytes, header: EnhancedHeader, track_id: int) -> tuple[bytes, int, int] | None:
     """The FourCC of one track, and where its data begins and ends; None if the payload has no such track.
 
-    A payload that tells no tracks apart is track 0.
+    A payload without track ids is track 0.
     """
     tracks = header.tracks or (0,)
     if track_id not in tracks:
@@ -195,7 +195,7 @@ def track_data(payload: bytes, header: EnhancedHeader, track_id: int) -> tuple[b
         return header.fourcc, header.data_at, len(payload)
     fourcc, begin = header.fourcc, header.data_at
     for number in tracks:
-        # The size of a track stands before its data.
+        # The size of a track is in the three bytes before its data.
         end = begin + int.from_bytes(payload[begin - 3 : begin], "big")
         if number == track_id:
             return fourcc, begin, end

@@ -1,10 +1,10 @@
-"""The names of recordings: safe as file names whatever a stream is called, and readable back.
+"""The names of recordings: safe as file names for any stream key, from which the key can be read again.
 
     {app}_{name}_{YYYYMMDD_HHMMSS}[_{segment}][-{copy}].flv
 
-Anything but ASCII letters, digits, `.`, `_` and `-` is percent-encoded as UTF-8, and so is `_` inside the app: the
-first `_` ends it. The time is UTC. A name that would be too long for file systems is cut and marked by `~`, which
-occurs nowhere else, and a hash; what the stream is called then stands in the metadata of the file only.
+All characters but ASCII letters, digits, `.`, `_` and `-` are percent-encoded as UTF-8, and so is `_` in the app: the
+first `_` ends the app. The time is UTC. A name that would be too long for file systems is cut and marked by `~`, which
+occurs nowhere else, and a hash; then only the metadata of the file has the whole key.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from urllib.parse import quote, unquote
 
 import attrs
 
-#: Bytes in a file name, on every file system in use.
+#: Bytes that every file system allows in a file name.
 MAX_NAME_SIZE = 255
 
-#: What is kept free for time, segment, copy and suffix.
+#: Bytes for time, segment, copy and suffix.
 _TAIL_SIZE = 48
 
-#: How much of an app that is too long stays.
+#: Bytes that are kept of an app that is too long.
 _SHORT_APP_SIZE = 60
 
-#: What Windows takes for a device, whatever follows behind a dot.
+#: Names that Windows takes for a device, whatever follows after a dot.
 _WINDOWS_RESERVED = re.compile(r"(con|prn|aux|nul|conin|conout|com\d|lpt\d)(?=\.)", re.IGNORECASE)
 
 _PATTERN = re.compile(
@@ -44,9 +44,9 @@ class RecordingName:
     Attributes:
         app: The application; empty if the stream has none.
         started: When the file was begun, in UTC, to the second.
-        segment: Which part of a recording that is cut into segments; None for a whole one.
-        copy: 1, or more if there was such a file already.
-        shortened: The stream's name was too long: `app` and `name` are only the beginnings.
+        segment: The number of the segment; None if the recording is not cut into segments.
+        copy: 1, or more if files with the same name existed already.
+        shortened: The stream key was too long: `app` and `name` are only the beginnings.
     """
 
     app: str
@@ -58,25 +58,24 @@ class RecordingName:
 
     @property
     def key(self) -> str:
-        """The stream, as `app/name`."""
+        """The stream key, `app/name`."""
         return f"{self.app}/{self.name}" if self.app else self.name
 
     @property
     def file_name(self) -> str:
-        """The name of the file."""
         segment = "" if self.segment is None else f"_{self.segment:04d}"
         copy = "" if self.copy == 1 else f"-{self.copy}"
         return f"{_stem(self.app, self.name)}_{self.started.strftime(_TIME_FORMAT)}{segment}{copy}.flv"
 
 
 def split_key(key: str) -> tuple[str, str]:
-    """App and name of a stream: as FFmpeg and OBS do, everything before the last slash is the app."""
+    """App and name of a stream: everything before the last slash is the app, as in FFmpeg and OBS."""
     app, _, name = key.rpartition("/")
     return app, name
 
 
 def parse_recording_name(file_name: str) -> RecordingName | None:
-    """What a file name says; None if it is not the name of a recording."""
+    """Read a file name; None if it is not the name of a recording."""
     match = _PATTERN.fullmatch(file_name)
     if match is None:
         return None
@@ -96,7 +95,7 @@ def parse_recording_name(file_name: str) -> RecordingName | None:
 
 def _stem(app: str, name: str) -> str:
     encoded_app, encoded_name = _encode(app).replace("_", "%5F"), _encode(name)
-    # A file that begins with a dot is hidden from people, and one that is called like a device is none.
+    # Names that begin with a dot are hidden, and a device's name does not make a file.
     if encoded_app.startswith("."):
         encoded_app = f"%2E{encoded_app[1:]}"
     stem = f"{encoded_app}_{encoded_name}"
@@ -115,5 +114,5 @@ def _encode(text: str) -> str:
 
 
 def _cut(encoded: str, size: int) -> str:
-    """At most so many characters, without half an escape at the end."""
+    """At most `size` characters, without half an escape at the end."""
     return re.sub(r"%[0-9A-F]?$", "", encoded[:size])

@@ -1,4 +1,4 @@
-"""Says whether a recording is whole, and makes it whole again."""
+"""Checks whether a recording is whole, and repairs it if it is not."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from pathlib import Path
 import attrs
 
 from rtmprelay.amf.amf0 import AmfValue
-from rtmprelay.flv.container import TAG_HEADER_SIZE, TRAILER_SIZE, FlvTag, encode_tag, file_header
+from rtmprelay.flv.container import TAG_HEADER_SIZE, FlvTag, encode_tag, file_header, tag_trailer
 from rtmprelay.flv.file_metadata import MAX_INDEXED, FileFacts, KeyframeIndex, whole_payload
-from rtmprelay.flv.scan import Damage, DamageKind, TagScanner, WindowedFile
+from rtmprelay.flv.scan import Damage, TagScanner, WindowedFile
 from rtmprelay.flv.script import decode_metadata
 from rtmprelay.media import MediaFrame, MediaKind, milliseconds_between
 
 #: How much is copied at a time.
 _COPY_SIZE = 1024 * 1024
 
-#: Keyframes that are compared with those that the metadata names; a recording has fewer, an attack more.
-_MOST_COMPARED = 200_000
+#: Keyframes that are compared with the index in the metadata; a real recording has fewer, a hostile one may have more.
+_MAX_COMPARED = 200_000
 
-#: Seconds by which a duration may be off: some add the length of the last frame.
+#: Seconds by which a duration may be wrong: some writers add the length of the last frame.
 _TIME_TOLERANCE = 1.0
 
 Progress = Callable[[int], None]
 
 
 def _no_progress(_: int) -> None:
-    """Nobody watches."""
+    pass
 
 
 @attrs.frozen
 class Loss:
-    """A damaged part, and the time that is missing with it; None if that cannot be known."""
+    """A damaged part, and the time that is lost with it; None if that cannot be known."""
 
     damage: Damage
     milliseconds: int | None
@@ -45,14 +45,14 @@ class Loss:
 
 @attrs.define(eq=False)
 class Inspection:
-    """What a look through a whole file has shown.
+    """What was found in a whole file.
 
     Attributes:
-        tags: How many whole tags there are.
-        ranges: Where they are, from byte to byte, without the metadata at the start.
-        losses: What lies between and behind them.
-        mended: Where tags are whose sizes must be written anew, and how many bytes their payload has.
-        complaints: What the header and the metadata say wrong, or not at all.
+        tags: The number of whole tags.
+        ranges: Where they begin and end, without the metadata at the start.
+        losses: What is between and after them.
+        mended: The tags whose sizes must be written again: where they begin, and the size of their payload.
+        complaints: What is wrong or missing in the header and the metadata.
     """
 
     size: int = 0
@@ -61,33 +61,34 @@ class Inspection:
     losses: list[Loss] = attrs.field(factory=list)
     mended: list[tuple[int, int]] = attrs.field(factory=list)
     complaints: list[str] = attrs.field(factory=list)
-    facts: FileFacts = attrs.field(factory=lambda: FileFacts(KeyframeIndex(_MOST_COMPARED)))
+    facts: FileFacts = attrs.field(factory=lambda: FileFacts(KeyframeIndex(_MAX_COMPARED)))
 
     @property
     def is_fine(self) -> bool:
-        """Whether there is nothing to repair."""
+        """Whether nothing needs repair."""
         return not self.losses and not self.complaints
 
     @property
     def lost_bytes(self) -> int:
-        """How many bytes hold no whole tag."""
+        """The bytes that cannot be saved."""
         return sum(loss.damage.lost_bytes for loss in self.losses)
 
     @property
     def lost_ms(self) -> int:
-        """How much time is missing, as far as it is known."""
+        """The time that is lost, as far as it is known."""
         return sum(loss.milliseconds or 0 for loss in self.losses)
 
 
 class _Inspector:
-    """Goes through a file once and takes note of everything."""
+    """Goes through a file once."""
 
     def __init__(self, file: WindowedFile, progress: Progress) -> None:
         self._scanner = TagScanner(file, progress)
         self._result = Inspection(size=file.size)
         self._first_metadata: dict[str, AmfValue] | None = None
         self._newest_ms: int | None = None
-        self._unjudged: list[Damage] = []
+        # Damage after which no audio or video has come yet: the time that is lost is not known.
+        self._open_damage: list[Damage] = []
 
     def run(self) -> Inspection:
         result = self._result
@@ -97,9 +98,9 @@ class _Inspector:
             elif found.tag is not None:
                 self._mend(found, found.tag)
             else:
-                self._unjudged.append(found)
-        for damage in self._unjudged:
-            result.losses.append(Loss(damage, self._missing_before(damage.timestamp_ms)))
+                self._open_damage.append(found)
+        for damage in self._open_damage:
+            result.losses.append(Loss(damage, self._lost_before(damage.timestamp_ms)))
         result.complaints += self._complaints()
         return result
 
@@ -108,11 +109,11 @@ class _Inspector:
         result.tags += 1
         frame = tag.to_frame()
         if frame is not None and frame.kind is not MediaKind.DATA and frame.payload:
-            self._judge(tag.timestamp_ms)
+            self._settle_damage(tag.timestamp_ms)
         if frame is not None and frame.kind is MediaKind.DATA and result.tags == 1:
             self._first_metadata = decode_metadata(frame.payload)
             if self._first_metadata is not None:
-                # The metadata at the start is made anew.
+                # A repair writes new metadata at the start.
                 result.facts.note_metadata(frame.payload, ours=True)
                 return
         if frame is not None:
@@ -129,15 +130,14 @@ class _Inspector:
         self._result.losses.append(Loss(attrs.evolve(damage, tag=None), 0))
         self._result.mended.append((tag.offset, len(tag.payload)))
 
-    def _judge(self, timestamp_ms: int) -> None:
-        """Behind damage comes the first tag that has a time."""
-        for number, damage in enumerate(self._unjudged):
-            missing = self._missing_before(timestamp_ms) if not number else 0
-            self._result.losses.append(Loss(damage, missing))
-        self._unjudged.clear()
+    def _settle_damage(self, timestamp_ms: int) -> None:
+        """The first tag with a time after damage says how much time is lost; it counts for the first damage only."""
+        for number, damage in enumerate(self._open_damage):
+            self._result.losses.append(Loss(damage, 0 if number else self._lost_before(timestamp_ms)))
+        self._open_damage.clear()
         self._newest_ms = timestamp_ms
 
-    def _missing_before(self, timestamp_ms: int | None) -> int | None:
+    def _lost_before(self, timestamp_ms: int | None) -> int | None:
         if timestamp_ms is None or self._newest_ms is None:
             return None
         return max(0, milliseconds_between(self._newest_ms, timestamp_ms))
@@ -169,8 +169,13 @@ def _metadata_complaint(values: Mapping[str, AmfValue] | None, result: Inspectio
     return None
 
 
+def _shown(value: AmfValue) -> str:
+    """A number as people write it. Other values come from a stranger and may be of any size: they are not shown."""
+    return f"{value:.15g}" if isinstance(value, float) else "that is not a number"
+
+
 def _is_index_of(value: AmfValue, index: KeyframeIndex) -> bool:
-    """Whether each entry is one of those that were found; which ones were left out does not matter."""
+    """Whether each entry is a keyframe that was found; the metadata may leave some out."""
     if not isinstance(value, dict):
         return False
     times, positions = value.get("times"), value.get("filepositions")
@@ -183,10 +188,10 @@ def _is_index_of(value: AmfValue, index: KeyframeIndex) -> bool:
 
 
 def inspect(path: Path, progress: Progress = _no_progress) -> Inspection:
-    """Look through a file.
+    """Check a file.
 
     Raises:
-        BadRecordingError: It is no FLV file.
+        BadRecordingError: It is not an FLV file.
         OSError: It cannot be read.
     """
     with path.open("rb", buffering=0) as file:
@@ -194,14 +199,14 @@ def inspect(path: Path, progress: Progress = _no_progress) -> Inspection:
 
 
 def repair(path: Path, progress: Progress = _no_progress) -> Inspection:
-    """Put a whole file in the place of one that is not; what was found in the old one.
+    """Replace a damaged file by a whole one; return what was found in the old one.
 
-    The new file is written beside the old one and takes its name only when all of it is on the disk. A file that is
+    The new file is written next to the old one and gets its name only when all of it is on the disk. A file that is
     fine is left alone.
 
     Raises:
-        BadRecordingError: It is no FLV file.
-        OSError: It cannot be read or written; the old file is as it was.
+        BadRecordingError: It is not an FLV file.
+        OSError: It cannot be read or written; the old file is unchanged.
     """
     found = inspect(path, progress)
     if not found.is_fine:
@@ -210,7 +215,7 @@ def repair(path: Path, progress: Progress = _no_progress) -> Inspection:
 
 
 def _replace(path: Path, found: Inspection) -> None:
-    # A link stays what it is: what it points to is replaced.
+    # A link stays a link: the file that it points to is replaced.
     path = path.resolve()
     with path.open("rb", buffering=0) as source:
         descriptor, temporary = tempfile.mkstemp(prefix=".repair-", suffix=".tmp", dir=path.parent)
@@ -233,25 +238,32 @@ def _write_whole(source: int, target: int, found: Inspection) -> None:
     place = len(start)
     mended = deque(found.mended)
     for begin, end in found.ranges:
-        offset = place - begin
-        place += end - begin
-        while begin < end:
-            data = os.pread(source, min(_COPY_SIZE, end - begin), begin)
-            if not data:
-                raise OSError("the file became shorter while it was read")
-            _write_all(target, data)
-            begin += len(data)
+        _copy(source, target, begin, end)
         while mended and mended[0][0] < end:
-            # Those before the first range are metadata, which is made anew.
             at, size = mended.popleft()
-            if at + offset >= len(start):
-                os.pwrite(target, size.to_bytes(3, "big"), at + offset + 1)
-                trailer = (TAG_HEADER_SIZE + size).to_bytes(TRAILER_SIZE, "big")
-                os.pwrite(target, trailer, at + offset + TAG_HEADER_SIZE + size)
+            # What is before the first range is the old metadata.
+            if at >= begin:
+                _write_sizes(target, place + at - begin, size)
+        place += end - begin
+
+
+def _copy(source: int, target: int, begin: int, end: int) -> None:
+    while begin < end:
+        data = os.pread(source, min(_COPY_SIZE, end - begin), begin)
+        if not data:
+            raise OSError("the file became shorter while it was read")
+        _write_all(target, data)
+        begin += len(data)
+
+
+def _write_sizes(target: int, at: int, payload_size: int) -> None:
+    """Write the sizes of the tag that begins here, in front and after it."""
+    os.pwrite(target, payload_size.to_bytes(3, "big"), at + 1)
+    os.pwrite(target, tag_trailer(payload_size), at + TAG_HEADER_SIZE + payload_size)
 
 
 def _whole_start(found: Inspection) -> bytes:
-    """File header and metadata; the index is that of the new file, in which everything has moved."""
+    """File header and metadata, with the positions of the keyframes in the new file."""
     facts = found.facts
     kept = sum(end - begin for begin, end in found.ranges)
     header = file_header(facts.has_audio, facts.has_video)
@@ -281,17 +293,9 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name last, too."""
+    """Make the new name survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-__all__ = ["Damage", "DamageKind", "Inspection", "Loss", "inspect", "repair"]
-
-
-def _shown(value: AmfValue) -> str:
-    """A number as people write it. Anything else comes from a stranger and may be of any size: it is not shown."""
-    return f"{value:.15g}" if isinstance(value, float) else "that is no number"

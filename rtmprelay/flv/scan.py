@@ -1,11 +1,12 @@
-"""Finds the whole tags of any file that was FLV once, however much of it is damaged.
+"""Finds the whole tags in a damaged FLV file.
 
-A tag is whole if the size behind it agrees with the one in front, wherever the tag before it ended. Where none is, the
-file is damaged up to the next place that begins a whole tag of a known type and of stream 0. If the size behind the damage is
-that of all of it, or the size in front of it leads to its end, only the other size is wrong and the tag is good.
+A tag is whole if the size after it agrees with the one in front, wherever the tag before it ended. Where there is no whole
+tag, the file is damaged up to the next place where a whole tag of a known type and of stream 0 begins. If the size at the
+end of the damage covers all of it, or the size at its beginning leads to its end, only the other size is wrong and the tag
+is good.
 
-So what follows a place depends on the bytes behind it and on nothing before it. `spark_analytics` builds on that when
-it reads one file in many places at once, with the same rules.
+So what a place in the file is depends on the bytes after it and on nothing before it. `spark_analytics` relies on that when
+it reads one file in many places at once, by the same rules.
 """
 
 from __future__ import annotations
@@ -24,19 +25,20 @@ from rtmprelay.flv.container import (
     TRAILER_SIZE,
     FlvTag,
     parse_tag_header,
+    tag_trailer,
 )
 
 #: How much of the file is in memory at a time, besides one tag.
 _WINDOW_SIZE = 4 * 1024 * 1024
 
 #: The start of a tag: audio, video or script data, size and time of any value, stream 0. Together with the size
-#: behind it that is 8 bytes that must be right, which does not happen by chance. A publisher can put whole tags into a
-#: payload on purpose, and then any number of them in a row; so asking for more than one would only lose good ones.
-TAG_START = re.compile(rb"(?=[\x08\x09\x12].{7}\0\0\0)", re.DOTALL)
+#: after it that is 8 bytes that must be right, which does not happen by chance. A publisher can put whole tags into a
+#: payload on purpose, and then any number of them in a row, so requiring more than one would only lose good ones.
+_TAG_START = re.compile(rb"(?=[\x08\x09\x12].{7}\0\0\0)", re.DOTALL)
 
 _FILE_HEADER_SIZE = 9
 
-#: So many zeros at the end are no payload.
+#: This many zeros at the end are no payload.
 _ZERO_RUN = 16
 
 
@@ -46,11 +48,11 @@ class DamageKind(Enum):
     TORN_TAIL = "a torn tag at the end"
     ZERO_TAIL = "zeros at the end"
     GARBAGE = "damage"
-    WRONG_SIZE = "a tag whose size in front is wrong"
-    WRONG_TRAILER = "a tag whose size behind it is wrong"
+    WRONG_SIZE = "a tag with a wrong size in front"
+    WRONG_TRAILER = "a tag with a wrong size after it"
 
 
-#: Nothing is lost: a tag fills the part.
+#: Nothing is lost: the part is one tag.
 HARMLESS = frozenset({DamageKind.WRONG_SIZE, DamageKind.WRONG_TRAILER})
 
 
@@ -60,7 +62,7 @@ class Damage:
 
     Attributes:
         timestamp_ms: The time of the tag that was cut off, if its header is left.
-        tag: The tag that fills this part, if only one of its sizes is wrong: nothing is lost then.
+        tag: The tag that this part is, if only one of its sizes is wrong.
     """
 
     kind: DamageKind
@@ -71,17 +73,16 @@ class Damage:
 
     @property
     def size(self) -> int:
-        """How many bytes."""
         return self.end - self.begin
 
     @property
     def lost_bytes(self) -> int:
-        """How many of them cannot be saved."""
+        """How many of its bytes cannot be saved."""
         return 0 if self.kind in HARMLESS else self.size
 
 
 class WindowedFile:
-    """Random access to a file of any size in little memory. It may grow meanwhile; that is not looked at."""
+    """Random access to a file of any size in little memory. What is appended after it was opened is ignored."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -90,7 +91,7 @@ class WindowedFile:
         self._begin = 0
 
     def read(self, offset: int, size: int) -> bytes:
-        """So many bytes from here on, or fewer at the end of the file."""
+        """`size` bytes from `offset` on, or fewer at the end of the file."""
         begin = offset - self._begin
         if begin < 0 or begin + size > len(self._window):
             self._load(offset, size)
@@ -108,10 +109,7 @@ class WindowedFile:
         wanted = min(max(size, _WINDOW_SIZE), max(0, self.size - offset))
         parts: list[bytes] = []
         at = offset
-        while wanted > 0:
-            part = os.pread(self._descriptor, wanted, at)
-            if not part:
-                break
+        while wanted > 0 and (part := os.pread(self._descriptor, wanted, at)):
             parts.append(part)
             wanted -= len(part)
             at += len(part)
@@ -123,6 +121,8 @@ class TagScanner:
     """Goes through a file, tag by tag and damage by damage.
 
     Attributes:
+        has_header: Whether the file header is whole.
+        flags: What the file header says of audio and video.
         first_tag: Where tags begin, if the file header is whole.
     """
 
@@ -138,7 +138,7 @@ class TagScanner:
         self.has_header = has_file_header(start)
         self.flags = start[4] if self.has_header else 0
         self.first_tag = len(start) if self.has_header else 0
-        if not self.has_header and not start.startswith(b"FLV") and self._resynchronise(0) is None:
+        if not self.has_header and not start.startswith(b"FLV") and self._next_whole_tag(0) is None:
             raise BadRecordingError("This is not an FLV file, and no FLV tags are in it.")
 
     def __iter__(self) -> Iterator[FlvTag | Damage]:
@@ -150,19 +150,10 @@ class TagScanner:
                 yield tag
                 at = tag.end
                 continue
-            found = self._resynchronise(at + 1)
-            yield self._describe(at, found)
-            at = size if found is None else found
+            following = self._next_whole_tag(at + 1)
+            yield self._damage(at, following)
+            at = size if following is None else following
         self._progress(size)
-
-    def _end_of_tag_at(self, at: int) -> int | None:
-        """Where the tag that begins here ends; None if it is not whole."""
-        header = self._file.peek(at, TAG_HEADER_SIZE)
-        if len(header) < TAG_HEADER_SIZE:
-            return None
-        size = TAG_HEADER_SIZE + int.from_bytes(header[1:4], "big")
-        trailer = self._file.peek(at + size, TRAILER_SIZE)
-        return at + size + TRAILER_SIZE if trailer == size.to_bytes(TRAILER_SIZE, "big") else None
 
     def _tag_at(self, at: int) -> FlvTag | None:
         header = self._file.read(at, TAG_HEADER_SIZE)
@@ -170,30 +161,31 @@ class TagScanner:
             return None
         type_byte, size, timestamp_ms = parse_tag_header(header)
         rest = self._file.read(at + TAG_HEADER_SIZE, size + TRAILER_SIZE)
-        if rest[size:] != (TAG_HEADER_SIZE + size).to_bytes(TRAILER_SIZE, "big"):
-            return None
-        return FlvTag(at, type_byte, timestamp_ms, rest[:size])
+        return FlvTag(at, type_byte, timestamp_ms, rest[:size]) if rest[size:] == tag_trailer(size) else None
 
-    # -- behind damage ---------------------------------------------------------------------------------------
+    def _is_whole(self, at: int) -> bool:
+        """Whether the tag that begins here is whole; the window stays where it is."""
+        size = int.from_bytes(self._file.peek(at + 1, 3), "big")
+        return self._file.peek(at + TAG_HEADER_SIZE + size, TRAILER_SIZE) == tag_trailer(size)
 
-    def _resynchronise(self, begin: int) -> int | None:
-        """The next place from which the sizes behind the tags agree with those in front of them."""
+    def _next_whole_tag(self, begin: int) -> int | None:
+        """Where the next whole tag begins."""
         overlap = TAG_HEADER_SIZE - 1
         while begin + TAG_HEADER_SIZE <= self._file.size:
             self._progress(begin)
             window = self._file.read(begin, _WINDOW_SIZE)
-            for match in TAG_START.finditer(window):
-                if self._end_of_tag_at(begin + match.start()) is not None:
+            for match in _TAG_START.finditer(window):
+                if self._is_whole(begin + match.start()):
                     return begin + match.start()
             begin += max(1, len(window) - overlap)
         return None
 
-    def _describe(self, begin: int, found: int | None) -> Damage:
-        """What is between two places where tags begin, or could; or up to the end, where none does."""
-        end = self._file.size if found is None else found
-        kind, timestamp_ms = judge_damage(self._file.peek, begin, end, found is None)
+    def _damage(self, begin: int, following: int | None) -> Damage:
+        """The damage up to the following tag, or to the end of the file."""
+        end = self._file.size if following is None else following
+        kind, timestamp_ms = judge_damage(self._file.peek, begin, end, following is None)
         if kind not in HARMLESS:
-            return Damage(kind, begin, end, timestamp_ms if found is None else None)
+            return Damage(kind, begin, end, timestamp_ms if following is None else None)
         header = self._file.read(begin, TAG_HEADER_SIZE)
         payload = self._file.read(begin + TAG_HEADER_SIZE, end - begin - TAG_HEADER_SIZE - TRAILER_SIZE)
         type_byte, _, timestamp_ms = parse_tag_header(header)
@@ -201,37 +193,37 @@ class TagScanner:
 
 
 def has_file_header(start: bytes) -> bool:
-    """Whether a file that starts with these bytes has a file header, behind which the tags begin."""
+    """Whether these first bytes of a file are a file header, after which the tags begin."""
     return start.startswith(b"FLV\x01") and start[5:13] == b"\0\0\0\x09\0\0\0\0"
 
 
 def judge_damage(
     read: Callable[[int, int], bytes], begin: int, end: int, at_end: bool
 ) -> tuple[DamageKind, int | None]:
-    """What a part of a file is that begins where a tag should, and the timestamp of that tag if it can be told.
+    """The kind of damage in a part that begins where a tag should, and the timestamp of that tag if it can be told.
 
     Args:
-        read: Gives the bytes at an offset of the file, so many of them.
+        read: Takes an offset in the file and a size, and returns the bytes.
         at_end: The file ends there; otherwise a whole tag follows.
     """
     header = read(begin, TAG_HEADER_SIZE)
-    if not TAG_START.match(header):
+    if not _TAG_START.match(header):
         torn = len(header) < TAG_HEADER_SIZE
         return _judge_tail(read, begin, end, torn) if at_end else DamageKind.GARBAGE, None
     _, size, timestamp_ms = parse_tag_header(header)
-    whole = end - begin - TRAILER_SIZE
+    payload_size = end - begin - TAG_HEADER_SIZE - TRAILER_SIZE
     if at_end:
-        return _judge_tail(read, begin, end, TAG_HEADER_SIZE + size > whole), timestamp_ms
-    if 0 <= whole - TAG_HEADER_SIZE <= MAX_PAYLOAD_SIZE:
-        if read(end - TRAILER_SIZE, TRAILER_SIZE) == whole.to_bytes(TRAILER_SIZE, "big"):
+        return _judge_tail(read, begin, end, torn=size > payload_size), timestamp_ms
+    if 0 <= payload_size <= MAX_PAYLOAD_SIZE:
+        if read(end - TRAILER_SIZE, TRAILER_SIZE) == tag_trailer(payload_size):
             return DamageKind.WRONG_SIZE, timestamp_ms
-        if TAG_HEADER_SIZE + size == whole:
+        if size == payload_size:
             return DamageKind.WRONG_TRAILER, timestamp_ms
     return DamageKind.GARBAGE, timestamp_ms
 
 
 def _judge_tail(read: Callable[[int, int], bytes], begin: int, end: int, torn: bool) -> DamageKind:
     if not read(max(begin, end - _ZERO_RUN), min(_ZERO_RUN, end - begin)).strip(b"\0"):
-        # A power cut leaves zeros, be it behind half a tag.
+        # A power cut leaves zeros, sometimes after half a tag.
         return DamageKind.ZERO_TAIL
     return DamageKind.TORN_TAIL if torn else DamageKind.GARBAGE

@@ -1,8 +1,8 @@
 """Script data: the stream metadata, and the envelope that publishers put around it.
 
-A publisher sends "@setDataFrame", "onMetaData", values; a player and a file get it without the first
-word. Everything but reading and writing the values themselves compares bytes: data messages pass at
-the rate of the stream, and most of them are not ours to understand.
+A publisher sends "@setDataFrame", "onMetaData", values; players and files get it without "@setDataFrame".
+Only bytes are compared, except where values are read or written: data messages arrive at the rate of the
+stream, and most of them mean nothing to a relay.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def decode_metadata(payload: bytes) -> dict[str, AmfValue] | None:
     if not message.startswith(_ON_METADATA):
         return None
     try:
-        # Only this one value: what some encoders append to it is of no use to anyone.
+        # Only this one value: what some encoders append to it has no use.
         values, _ = decode_first(message, len(_ON_METADATA))
     except ProtocolError:
         return None
@@ -37,20 +37,20 @@ def decode_metadata(payload: bytes) -> dict[str, AmfValue] | None:
 
 
 def is_metadata(payload: bytes) -> bool:
-    """Whether this is onMetaData, in its envelope or not."""
+    """Whether this is onMetaData, with "@setDataFrame" or without."""
     return payload.startswith((_ON_METADATA, _SET_METADATA))
 
 
 def is_clear_data_frame(payload: bytes) -> bool:
-    """Whether the publisher takes metadata back."""
+    """Whether the publisher withdraws its metadata."""
     return payload.startswith(_CLEAR_DATA_FRAME)
 
 
 def without_set_data_frame(payload: bytes) -> bytes:
-    """As players and files want it."""
+    """The form for players and files."""
     return payload.removeprefix(_SET_DATA_FRAME)
 
 
 def with_set_data_frame(payload: bytes) -> bytes:
-    """As servers want it from a publisher; a payload that has the envelope stays as it is."""
+    """The form that a publisher sends to a server; a payload that has it already is returned unchanged."""
     return payload if payload.startswith(_SET_DATA_FRAME) else _SET_DATA_FRAME + payload

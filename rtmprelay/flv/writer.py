@@ -1,4 +1,4 @@
-"""Writes an FLV file that is good at any moment, and completes its metadata at the end."""
+"""Writes an FLV file that is playable after a crash at any moment, and completes its metadata at the end."""
 
 from __future__ import annotations
 
@@ -21,22 +21,21 @@ _FILE_HEADER_SIZE = len(file_header())
 
 
 class RawFile(Protocol):
-    """What is asked of a file. Tests put one in its place that fails as disks do."""
+    """The file that a writer writes to. Tests use one that fails as disks do."""
 
     def append(self, data: bytes | memoryview) -> int:
-        """Write at the end; how many bytes the system took."""
+        """Write at the end; return how many bytes the system took."""
 
     def write_at(self, data: bytes, offset: int) -> None:
-        """Overwrite."""
+        """Overwrite what is at the offset."""
 
     def truncate(self, size: int) -> None:
-        """Cut off what is behind this size."""
+        """Cut the file to this size; `append` continues there."""
 
     def sync(self) -> None:
         """Wait until the data is on the disk."""
 
-    def close(self) -> None:
-        """Let it go."""
+    def close(self) -> None: ...
 
 
 class OsFile:
@@ -46,38 +45,33 @@ class OsFile:
         self.descriptor = descriptor
 
     def append(self, data: bytes | memoryview) -> int:
-        """Write at the end; how many bytes the system took."""
         return os.write(self.descriptor, data)
 
     def write_at(self, data: bytes, offset: int) -> None:
-        """Overwrite."""
         while data:
             written = os.pwrite(self.descriptor, data, offset)
             data, offset = data[written:], offset + written
 
     def truncate(self, size: int) -> None:
-        """Cut off what is behind this size, and go on writing there."""
         os.ftruncate(self.descriptor, size)
         os.lseek(self.descriptor, size, os.SEEK_SET)
 
     def sync(self) -> None:
-        """Wait until the data is on the disk."""
         os.fsync(self.descriptor)
 
     def close(self) -> None:
-        """Let it go."""
         os.close(self.descriptor)
 
 
 class FlvWriter:
     """One file, from its header to its completed metadata. Any method may raise OSError.
 
-    Only whole tags are appended, several in one write. Whatever happens, the file up to the last whole tag is good.
+    Only whole tags are appended, several in one write. Whatever happens, the file is whole up to its last whole tag.
 
     Attributes:
         facts: What has been written so far.
-        size: How many good bytes the file has.
-        whole: Of the frames of the last `append`, how many are in the file.
+        size: The size of the file up to its last whole tag.
+        whole: How many frames of the last `append` are in the file.
     """
 
     def __init__(
@@ -87,11 +81,12 @@ class FlvWriter:
         metadata: Mapping[str, AmfValue] | None = None,
         space: int = DEFAULT_SPACE,
     ) -> None:
-        """Begin; nothing is written before the first `append`, and that comes with all that is before it.
+        """Nothing is written before the first `append`, which also writes the file header, the metadata and `startup`.
 
         Args:
             startup: The metadata of the publisher, and the decoder configuration.
-            metadata: Values to be added.
+            metadata: Values to add to those of the publisher.
+            space: Bytes to reserve for completing the metadata.
         """
         self.facts = FileFacts()
         self.size = 0
@@ -112,7 +107,7 @@ class FlvWriter:
         self._before = [metadata_frame, *(frame for frame in startup if frame.kind is not MediaKind.DATA)]
 
     def append(self, frames: Sequence[MediaFrame]) -> None:
-        """Write frames in one go. After an error, `whole` says how many are in the file."""
+        """Write frames in one write. After an error, `whole` says how many are in the file."""
         before, self._before = self._before, []
         everything = [*before, *frames]
         data = encode_tags(everything)
@@ -122,7 +117,7 @@ class FlvWriter:
             if before:
                 data = header + data
             elif header != self._header:
-                # A kind of media that was not there before; players ask the header what to wait for.
+                # The first audio or video of a file that had none; players read in the header what to wait for.
                 self._raw.write_at(header, 0)
             self._header = header
             self._append_bytes(data)
@@ -130,7 +125,7 @@ class FlvWriter:
             whole, self.size = self._note_whole(everything, begin)
             self.whole = max(0, whole - len(before))
             if whole < len(everything):
-                # A disk that is full takes a part of what it is given.
+                # A full disk takes only a part of the data.
                 self._raw.truncate(self.size)
 
     def _header_with(self, frames: Iterable[MediaFrame]) -> bytes:
@@ -147,7 +142,7 @@ class FlvWriter:
             view = view[written:]
 
     def _note_whole(self, frames: Iterable[MediaFrame], begin: int) -> tuple[int, int]:
-        """Take note of the frames that are in the file as a whole; how many they are, and where the last one ends."""
+        """Note the frames that are in the file as a whole; return how many they are, and where the last one ends."""
         whole = 0
         position = begin
         for frame in frames:
@@ -160,7 +155,7 @@ class FlvWriter:
         return whole, position if self.size >= begin else 0
 
     def finish(self) -> None:
-        """Complete the metadata in place: first what lies in the reserved space, then what makes it count."""
+        """Complete the metadata in place, in the order that `ReservedMetadata` describes."""
         if not self.size:
             return
         stream = self.facts.stream_values()
@@ -177,5 +172,4 @@ class FlvWriter:
         self._raw.sync()
 
     def close(self) -> None:
-        """Let the file go."""
         self._raw.close()

@@ -16,9 +16,9 @@ from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.errors import BadRecordingError
 from rtmprelay.flv import scan
 from rtmprelay.flv.__main__ import ProgressBar, main
-from rtmprelay.flv.container import FlvTag, TagReader, encode_tag, tag_size
-from rtmprelay.flv.repair import DamageKind, inspect, repair
-from rtmprelay.flv.scan import Damage, TagScanner, WindowedFile
+from rtmprelay.flv.container import FlvTag, encode_tag, read_tags, tag_size
+from rtmprelay.flv.repair import inspect, repair
+from rtmprelay.flv.scan import Damage, DamageKind, TagScanner, WindowedFile
 from rtmprelay.flv.script import encode_metadata
 from rtmprelay.media import MediaFrame, MediaKind
 from tests.flv.media import AAC_HEADER, AVC_HEADER, FRAMES, groups, metadata_of, plain_file, write_file
@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def tags_in(data: bytes) -> list[FlvTag]:
-    return list(TagReader(io.BytesIO(data)))
+    return list(read_tags(io.BytesIO(data)))
 
 
 def scanned(data: bytes) -> list[FlvTag | Damage]:
@@ -328,7 +328,7 @@ def test_the_progress_bar() -> None:
 
 @pytest.mark.parametrize(
     ("filesize", "shown"),
-    [(7.0, "filesize 7 instead of"), ([[["x" * 100]]], "filesize that is no number instead of")],
+    [(7.0, "filesize 7 instead of"), ([[["x" * 100]]], "filesize that is not a number instead of")],
 )
 def test_wrong_metadata_is_told_in_few_words(path: Path, filesize: AmfValue, shown: str) -> None:
     """A number is shown as people write it; anything else in a stranger's file is not shown at all."""

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtmprelay.amf.amf0 import AmfValue
-from rtmprelay.flv.container import TagReader
+from rtmprelay.flv.container import read_tags
 from rtmprelay.flv.file_metadata import KeyframeIndex
 from rtmprelay.flv.script import decode_metadata, encode_metadata
 from rtmprelay.flv.writer import FlvWriter
@@ -68,7 +68,7 @@ def test_the_metadata_is_completed() -> None:
     }
     # First the decoder configuration, with its own time, then every keyframe.
     assert [time for time, _ in index_of(data)] == [0.0, 1.0, 1.2, 1.4]
-    tags = {float(tag.offset): tag for tag in TagReader(io.BytesIO(data))}
+    tags = {float(tag.offset): tag for tag in read_tags(io.BytesIO(data))}
     found = [tags[position].to_frame() for _, position in index_of(data)]
     assert found == [AVC_HEADER, *(picture(time, key=True) for time in (1000, 1200, 1400))]
 
@@ -109,7 +109,7 @@ def test_keyframes_are_thinned_when_there_is_little_space() -> None:
     assert index[0][0] == 0.0
     steps = {round(after[0] - before[0], 3) for before, after in itertools.pairwise(index[1:])}
     assert len(steps) == 1, "evenly"
-    tags = {tag.offset: tag for tag in TagReader(io.BytesIO(data))}
+    tags = {tag.offset: tag for tag in read_tags(io.BytesIO(data))}
     for time, position in index[1:]:
         assert tags[int(position)].timestamp_ms == round(time * 1000)
 
@@ -192,9 +192,9 @@ def test_a_disk_that_becomes_full_leaves_whole_tags(
         assert writer.whole == len(frames)
     data = bytes(raw.data)
     assert len(data) == writer.size
-    reader = TagReader(io.BytesIO(data))
-    assert [tag.to_frame() for tag in reader][1:] == whole
-    assert not reader.truncated or not data
+    tags = list(read_tags(io.BytesIO(data)))
+    assert [tag.to_frame() for tag in tags][1:] == whole
+    assert not tags or tags[-1].end == len(data)
     if whole:
         writer.finish()
         assert metadata_of(bytes(raw.data))["filesize"] == float(len(data))
@@ -204,8 +204,8 @@ def test_a_disk_that_becomes_full_leaves_whole_tags(
 def test_any_cut_gives_back_the_whole_tags_before_it(frames: list[MediaFrame], data: st.DataObject) -> None:
     file = write_file(frames, space=50)
     cut = data.draw(st.integers(0, len(file)))
-    tags = list(TagReader(io.BytesIO(file)))
-    got = list(TagReader(io.BytesIO(file[:cut])))
+    tags = list(read_tags(io.BytesIO(file)))
+    got = list(read_tags(io.BytesIO(file[:cut])))
     assert got == [tag for tag in tags if tag.end <= cut]
 
 

@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 from rtmprelay.flv.__main__ import main
-from rtmprelay.flv.container import TagReader, read_tags
-from rtmprelay.flv.repair import DamageKind, inspect, repair
+from rtmprelay.flv.container import read_tags
+from rtmprelay.flv.repair import inspect, repair
+from rtmprelay.flv.scan import DamageKind
 from rtmprelay.media import MediaFrame, MediaKind
 from tests.recording.crashing_server import planned_kills, rounds, source_frames
 from tests.recording.test_ffmpeg import complaints, first_time_after_seek, keyframe_times
@@ -45,9 +46,9 @@ def assert_good_up_to_its_last_tag(path: Path) -> bool:
         assert loss.damage.kind is DamageKind.TORN_TAIL
         assert loss.damage.end == found.size
     with path.open("rb") as file:
-        reader = TagReader(file)
-        assert sum(1 for _ in reader) == found.tags
-        assert reader.good_until == found.size - found.lost_bytes
+        tags = list(read_tags(file))
+    assert len(tags) == found.tags
+    assert (tags[-1].end if tags else 13) == found.size - found.lost_bytes
     return found.is_fine
 
 

@@ -6,7 +6,7 @@ import io
 
 import attrs
 
-from rtmprelay.flv.container import read_tags
+from rtmprelay.flv.container import file_header, read_tags
 from rtmprelay.media import MediaFrame
 from rtmprelay.outputs.media_reader import LiveMediaSettings
 from rtmprelay.streams.limits import QueueLimits
@@ -97,10 +97,10 @@ class Watcher(Client):
     @property
     def flv(self) -> list[MediaFrame]:
         """The frames of an FLV that came."""
-        reader = read_tags(io.BytesIO(self.response.body))
-        frames = [frame for tag in reader if (frame := tag.to_frame()) is not None]
-        assert not reader.truncated
-        return frames
+        body = self.response.body
+        tags = list(read_tags(io.BytesIO(body)))
+        assert len(body) == (tags[-1].end if tags else len(file_header()))
+        return [frame for tag in tags if (frame := tag.to_frame()) is not None]
 
     @property
     def init(self) -> list[Box]:
