@@ -1,4 +1,4 @@
-"""A relay with its HTTP part in memory: no sockets, and a clock that tests move."""
+"""The harness for HTTP: a relay and its HTTP part in memory, without sockets, on a clock that tests advance."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from tests.streams.helpers import FakePublisher
 
 TOKEN = "a-token-for-tests"
 
-#: When the tests' clock stands at zero.
-BEGAN = 1_767_268_800.0
+#: The wall clock, in seconds since 1970, when the clock of a test is at zero.
+STARTED_AT = 1_767_268_800.0
 
 
 @attrs.frozen
 class Response:
-    """What came back."""
+    """A response as the client received it."""
 
     status: int
     headers: dict[str, str]
@@ -42,12 +42,12 @@ class Response:
 
     @property
     def json(self) -> Any:
-        """The body as a document."""
+        """The body, parsed."""
         return json.loads(self.body)
 
     @property
     def error(self) -> tuple[int, str]:
-        """Status and code of an error, which must agree."""
+        """The status and the code of an error; also checks that the body has the same status."""
         error = self.json["error"]
         assert error["status"] == self.status
         assert self.headers["content-type"] == "application/json"
@@ -55,7 +55,7 @@ class Response:
 
 
 def parse_response(data: bytes, head: bool = False) -> tuple[Response, bytes]:
-    """The first response in some bytes, and what is behind it."""
+    """The first response in some bytes, and the bytes after it."""
     top, separator, rest = data.partition(b"\r\n\r\n")
     assert separator, data
     first, *lines = top.decode("latin-1").split("\r\n")
@@ -84,21 +84,21 @@ def _unchunked(data: bytes) -> tuple[bytes, bytes]:
 
 
 class Transport(StringTransport):
-    """A transport that keeps what was written; `stalled` is a client that does not read."""
+    """A transport that keeps what was written. Set `stalled` for a client that does not read."""
 
     def __init__(self, host: str = "192.0.2.9") -> None:
         super().__init__(peerAddress=IPv4Address("TCP", host, 40000))
         self.stalled = False
         self.aborted = False
-        self._told_full = False
+        self.is_full = False
 
     @override
     def write(self, data: bytes) -> None:
         if self.aborted:
             return
         super().write(data)
-        if self.stalled and len(self.value()) > 65536 and self.producer is not None and not self._told_full:
-            self._told_full = True
+        if self.stalled and len(self.value()) > 65536 and self.producer is not None and not self.is_full:
+            self.is_full = True
             self.producer.pauseProducing()
 
     @override
@@ -114,41 +114,41 @@ class Transport(StringTransport):
         """Read as the client."""
         data: bytes = self.value()
         self.clear()
-        if self._told_full and self.producer is not None:
-            self._told_full = False
+        if self.is_full and self.producer is not None:
+            self.is_full = False
             self.producer.resumeProducing()
         return data
 
 
 class Client:
-    """One HTTP connection."""
+    """One HTTP connection to the relay."""
 
-    def __init__(self, world: Web, host: str = "192.0.2.9") -> None:
-        self._world = world
+    def __init__(self, web: Web, host: str = "192.0.2.9") -> None:
+        self._web = web
         self.transport = Transport(host)
-        self.protocol: Any = world.http.site.buildProtocol(self.transport.getPeer())
+        self.protocol: Any = web.http.site.buildProtocol(self.transport.getPeer())
         self.protocol.makeConnection(self.transport)
         self.lost = False
 
     def send(self, data: bytes) -> None:
-        """Send raw bytes, as one read."""
+        """Send raw bytes, which the server reads at once."""
         if not self.lost and not self.transport.aborted:
             self.protocol.dataReceived(data)
-            self._world.clock.advance(0)
-        self.close_if_told()
+            self._web.clock.advance(0)
+        self.lose_if_closed()
 
-    def close_if_told(self) -> None:
-        """The server closed: then so it is."""
+    def lose_if_closed(self) -> None:
+        """Lose the connection if the server has closed it."""
         if self.transport.disconnecting and not self.lost:
             self.lose()
 
     def lose(self) -> None:
-        """Go."""
+        """Close the connection as the client."""
         self.lost = True
         self.protocol.connectionLost(Failure(ConnectionDone()))
 
     def responses(self) -> list[Response]:
-        """All whole responses that have come."""
+        """All responses received so far."""
         data, found = self.transport.read_all(), []
         while data:
             response, data = parse_response(data)
@@ -156,7 +156,7 @@ class Client:
         return found
 
     def events(self) -> list[tuple[str, Any]]:
-        """What has come of an event stream: the kind and the content of each."""
+        """All messages of an event stream received so far: the kind and the content of each."""
         data = self.transport.read_all()
         if data.startswith(b"HTTP/1.1"):
             response, rest = parse_response(data)
@@ -173,7 +173,7 @@ class Client:
 
 
 class Web:
-    """A relay in memory, and what it says over HTTP."""
+    """A relay in memory, with its HTTP part."""
 
     def __init__(
         self,
@@ -190,18 +190,17 @@ class Web:
             settings = attrs.evolve(settings, token=Secret(token))
         self.settings = settings
         self.http = HttpPart(
-            self.service.steering, settings, self.clock, wall_clock=lambda: BEGAN + self.clock.seconds()
+            self.service.steering, settings, self.clock, wall_clock=lambda: STARTED_AT + self.clock.seconds()
         )
         self.service.startService()
         self.http.start()
 
     @property
     def registry(self) -> Any:
-        """The streams."""
         return self.service.registry
 
     def publish(self, key: str = "live/test", frames: Iterable[MediaFrame] | None = None) -> LiveStream:
-        """A stream that somebody publishes."""
+        """Publish a stream."""
         stream: LiveStream = self.registry.publish(key, FakePublisher(), self.clock.seconds())
         stream.publish_frames(
             [*start_frames(), *group(0)] if frames is None else list(frames), self.clock.seconds()
@@ -209,7 +208,7 @@ class Web:
         return stream
 
     def advance(self, seconds: float, step: float = 0.05) -> None:
-        """Let time pass."""
+        """Advance the clock, in steps."""
         for _ in range(round(seconds / step)):
             self.clock.advance(step)
 
@@ -221,7 +220,7 @@ class Web:
         headers: Mapping[str, str] | None = None,
         host: str = "192.0.2.9",
     ) -> Response:
-        """Make one request on a connection of its own."""
+        """Make one request on a new connection."""
         client = Client(self, host)
         lines = [f"{method} {path} HTTP/1.1", "Host: relay", "Connection: close"]
         lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
@@ -235,13 +234,13 @@ class Web:
         return response
 
     def get(self, path: str, **headers: str) -> Response:
-        """Read something."""
+        """GET, with header names written with underscores."""
         return self.request(
             "GET", path, headers={name.replace("_", "-"): text for name, text in headers.items()}
         )
 
     def change(self, method: str, path: str, document: object = None, token: str = TOKEN) -> Response:
-        """Change something, with the token."""
+        """Make a request with the token and a JSON body."""
         headers = {"Authorization": f"Bearer {token}"}
         if document is None:
             return self.request(method, path, headers=headers)
@@ -249,22 +248,21 @@ class Web:
         return self.request(method, path, body, {**headers, "Content-Type": "application/json"})
 
     def stop(self) -> None:
-        """End everything."""
         self.http.stop()
         self.service.stopService()
 
 
 def destination(name: str, url: str = "", **more: Any) -> DestinationSettings:
-    """A destination; without an address, one that leads nowhere."""
+    """A destination; without a URL, one that cannot be reached."""
     return DestinationSettings(
         name=name, url=RtmpUrl.parse(url or f"rtmp://192.0.2.1/live/{name}-key"), **more
     )
 
 
-def one_turn(clock: Clock) -> None:
-    """What is due is done; unlike with `advance`, what is asked for meanwhile waits, as in a real reactor."""
+def run_due_calls(clock: Clock) -> None:
+    """Run the calls that are due. Unlike with `advance`, calls that they schedule wait, as in a real reactor."""
     due: list[Any] = [call for call in clock.getDelayedCalls() if call.getTime() <= clock.seconds()]
     for call in due:
-        do = call.func
+        function = call.func
         call.cancel()
-        do()
+        function()

@@ -15,7 +15,7 @@ from rtmprelay.web.settings import HttpSettings
 from tests.helpers import EventList
 from tests.mp4.box_reader import Box, Fragment, boxes, fragments
 from tests.mp4.media import aac_header, avc_header, metadata, picture, sound
-from tests.web.helpers import BEGAN, Client, Response, Web, parse_response
+from tests.web.helpers import STARTED_AT, Client, Response, Web, parse_response
 
 #: What an encoder sends first.
 START = [metadata(videocodecid=7.0, audiocodecid=10.0, framerate=25.0), avc_header(), aac_header()]
@@ -41,7 +41,7 @@ class MediaWeb(Web):
                 self.service.steering,
                 self.settings,
                 self.clock,
-                wall_clock=lambda: BEGAN + self.clock.seconds(),
+                wall_clock=lambda: STARTED_AT + self.clock.seconds(),
                 media=media,
             )
         self.told = EventList()
@@ -78,7 +78,7 @@ class Watcher(Client):
         """Everything, read now unless it is stalled; what is read makes room for more."""
         while not self.transport.stalled and (data := self.transport.read_all()):
             self._received += data
-        self.close_if_told()
+        self.lose_if_closed()
         return self._received
 
     @property

@@ -1,4 +1,4 @@
-"""Changes over HTTP: who may make them, what they do, and what is wrong with bad ones."""
+"""Changes over HTTP: who may make them, what they do, and how wrong ones are refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHANGES = [
 ]
 
 
-def world(**more: Any) -> Web:
+def web_with_destination(**more: Any) -> Web:
     """A relay with one destination and one stream."""
     web = Web(destinations=[destination("far", enabled=False)], **more)
     web.publish()
@@ -40,13 +40,13 @@ def names(web: Web) -> list[str]:
     return list(web.get("/destinations").json["destinations"])
 
 
-# -- who may ---------------------------------------------------------------------------------------------------------
+# -- access ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("method", "path"), CHANGES)
-def test_without_a_configured_token_nothing_can_be_changed(method: str, path: str) -> None:
-    """And the answer says how to enable it."""
-    web = world(token=None)
+def test_changes_are_refused_when_the_server_has_no_token(method: str, path: str) -> None:
+    """The answer says how to set one."""
+    web = web_with_destination(token=None)
     got = web.change(method, path)
     assert got.error == (403, "forbidden")
     assert b"--http-token" in got.body
@@ -67,9 +67,8 @@ def test_without_a_configured_token_nothing_can_be_changed(method: str, path: st
         "Bearer \xff",
     ],
 )
-def test_without_the_token_nothing_can_be_changed(method: str, path: str, header: str | None) -> None:
-    """Neither without one, nor with a wrong one, nor with the right one in the wrong way."""
-    web = world()
+def test_changes_are_refused_without_the_right_token(method: str, path: str, header: str | None) -> None:
+    web = web_with_destination()
     got = web.request(method, path, headers={} if header is None else {"Authorization": header})
     assert got.error == (401, "unauthorized")
     assert got.headers["www-authenticate"].startswith("Bearer")
@@ -77,9 +76,8 @@ def test_without_the_token_nothing_can_be_changed(method: str, path: str, header
     assert web.registry.get("live/test").publisher.ended == []
 
 
-def test_a_page_can_ask_whether_its_token_is_right() -> None:
-    """Without changing anything."""
-    web = world()
+def test_control_says_whether_the_token_is_right() -> None:
+    web = web_with_destination()
     assert web.get("/control").json["authorized"] is False
     assert web.get("/control", Authorization="Bearer wrong").json["authorized"] is False
     assert web.get("/control", Authorization=f"bearer {TOKEN}").json == {
@@ -89,27 +87,25 @@ def test_a_page_can_ask_whether_its_token_is_right() -> None:
     }
 
 
-def test_wrong_tokens_are_told_once_a_second() -> None:
-    """With a count, so that they cannot fill the log; a right one is told as what it did."""
-    web = world()
-    told = EventList()
-    web.service.events.add_sink(told)
+def test_wrong_tokens_are_reported_once_a_second_with_their_count() -> None:
+    web = web_with_destination()
+    reported = EventList()
+    web.service.events.add_sink(reported)
     for _ in range(20):
         web.change("POST", "/destinations", NEW, token="wrong-wrong")
     web.clock.advance(1.5)
     web.change("POST", "/destinations", NEW, token="wrong-wrong")
-    assert [event.others for event in told.of(events.ControlRefused)] == [0, 19]
+    assert [event.others for event in reported.of(events.ControlRefused)] == [0, 19]
     web.change("POST", "/destinations", NEW)
-    (applied,) = told.of(events.ControlApplied)
+    (applied,) = reported.of(events.ControlApplied)
     assert (applied.action, applied.target, applied.peer) == ("destination added", "new", "192.0.2.9:40000")
 
 
 # -- destinations ----------------------------------------------------------------------------------------------------
 
 
-def test_adding_a_destination() -> None:
-    """It is there at once, masked, and the answer says where."""
-    web = world()
+def test_added_destination_is_there_at_once_with_its_key_masked() -> None:
+    web = web_with_destination()
     got = web.change(
         "POST", "/destinations", {**NEW, "name": "a/b c", "metadata": {"note": "x"}, "match": "live/*"}
     )
@@ -151,9 +147,8 @@ def test_adding_a_destination() -> None:
         (None, 400),
     ],
 )
-def test_destinations_that_cannot_be_added(entry: object, status: int) -> None:
-    """Each says why, and shows no key; nothing has changed."""
-    web = world()
+def test_wrong_destination_is_refused_with_a_reason_and_without_its_key(entry: object, status: int) -> None:
+    web = web_with_destination()
     body = json.dumps(entry).encode()
     got = web.change("POST", "/destinations", body)
     assert got.status == status, got.body
@@ -170,15 +165,14 @@ def test_destinations_that_cannot_be_added(entry: object, status: int) -> None:
         ({"enabled": "yes", "nmae": 1}, "true or false is expected (in enabled); unknown field 'nmae'"),
     ],
 )
-def test_what_is_wrong_is_told_in_words(wrong: dict[str, object], message: str) -> None:
-    """The field is named as people know it: it is shown beside the form."""
-    got = world().change("POST", "/destinations", {**NEW, **wrong})
+def test_error_names_the_field_in_the_words_of_the_form(wrong: dict[str, object], message: str) -> None:
+    got = web_with_destination().change("POST", "/destinations", {**NEW, **wrong})
     assert got.json["error"]["message"] == message
 
 
-def test_the_token_is_no_way_to_read_files(tmp_path: Path) -> None:
-    """Not even files that would do: somebody could have their content sent to a server of his own."""
-    web = world()
+def test_destination_may_not_name_files_of_the_server(tmp_path: Path) -> None:
+    """A client with the token could otherwise have their content sent to a server of its own."""
+    web = web_with_destination()
     (tmp_path / "key").write_text("a key")
     (tmp_path / "cert.pem").write_bytes(self_signed("host.example")[1])
     plain = {"name": "new", "url": "rtmps://192.0.2.5/app"}
@@ -222,16 +216,15 @@ def test_the_token_is_no_way_to_read_files(tmp_path: Path) -> None:
         "two",
     ],
 )
-def test_bodies_that_are_no_good(body: bytes) -> None:
-    """A clear 400, whatever it is."""
-    web = world()
+def test_wrong_json_body_is_a_bad_request(body: bytes) -> None:
+    web = web_with_destination()
     got = web.change("POST", "/destinations", body)
     assert got.error == (400, "bad_request")
 
 
-def test_a_body_must_be_called_json() -> None:
-    """A form of a strange page cannot send that."""
-    web = world()
+def test_body_without_the_content_type_of_json_is_refused() -> None:
+    """A form on a page of another origin cannot send that content type."""
+    web = web_with_destination()
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "text/plain"}
     got = web.request("POST", "/destinations", json.dumps(NEW).encode(), headers)
     assert got.error == (415, "unsupported_media_type")
@@ -239,9 +232,8 @@ def test_a_body_must_be_called_json() -> None:
     assert web.request("POST", "/destinations", json.dumps(NEW).encode(), headers).status == 201
 
 
-def test_enabling_and_disabling() -> None:
-    """By PATCH or by POST."""
-    web = world()
+def test_destination_is_enabled_and_disabled_by_patch_or_post() -> None:
+    web = web_with_destination()
     assert web.change("PATCH", "/destinations/far", {"enabled": True}).json["enabled"] is True
     assert web.change("POST", "/destinations/far/disable").json["status"] == "disabled"
     assert web.change("POST", "/destinations/far/enable").json["enabled"] is True
@@ -252,9 +244,8 @@ def test_enabling_and_disabling() -> None:
     assert b"'more'" in web.change("PATCH", "/destinations/far", {"enabled": True, "more": 1}).body
 
 
-def test_removing() -> None:
-    """Once; then it is not there."""
-    web = world()
+def test_removed_destination_is_not_found_any_more() -> None:
+    web = web_with_destination()
     assert web.change("DELETE", "/destinations/far").status == 204
     assert names(web) == []
     assert web.change("DELETE", "/destinations/far").error == (404, "not_found")
@@ -266,32 +257,31 @@ def test_removing() -> None:
 @pytest.mark.parametrize(
     "query", ["?lasting=yes", "?lasting", "?last=true", "?lasting=true&x=1", "?%ff", "?a=1" + "&a=1" * 20]
 )
-def test_bad_queries(query: str) -> None:
-    """Nobody guesses what was meant."""
-    web = world()
+def test_wrong_query_changes_nothing(query: str) -> None:
+    web = web_with_destination()
     assert web.change("DELETE", f"/destinations/far{query}").error == (400, "bad_request")
     assert names(web) == ["far"]
 
 
-def test_there_may_not_be_endless_destinations() -> None:
-    """Each is a label in the metrics, and a connection for each stream."""
+def test_number_of_destinations_is_bounded() -> None:
+    """Each is a label in the metrics, and a connection for each of its streams."""
     web = Web(destinations=[destination(f"d{number}", enabled=False) for number in range(500)])
     assert web.change("POST", "/destinations", NEW).error == (409, "conflict")
 
 
-# -- lasting ---------------------------------------------------------------------------------------------------------
+# -- lasting changes ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def relay_file(tmp_path: Path) -> Path:
-    """A configuration file with things in it that are not ours."""
+    """A configuration file with one destination."""
     path = tmp_path / "relay.json"
     entry = {"name": "far", "url": "rtmp://192.0.2.1/live", "stream_key": "far-key", "enabled": False}
     path.write_text(json.dumps({"destinations": [entry]}))
     return path
 
 
-def lasting_world(path: Path) -> Web:
+def web_with_file(path: Path) -> Web:
     from rtmprelay.destinations.config_file import read_relay_config
 
     web = Web(destinations=read_relay_config(str(path)), relay_config=str(path))
@@ -305,9 +295,8 @@ def reload(web: Web, path: Path) -> Any:
     return web.service.steering.reload(read_relay_config(str(path)))
 
 
-def test_a_lasting_destination_is_in_the_file(relay_file: Path) -> None:
-    """Reading it again changes nothing; removing it lastingly takes it out."""
-    web = lasting_world(relay_file)
+def test_lasting_destination_is_written_to_the_file_and_removed_from_it(relay_file: Path) -> None:
+    web = web_with_file(relay_file)
     assert web.get("/destinations/far").json["lasting"] is True
     got = web.change("POST", "/destinations", {**NEW, "lasting": True})
     assert (got.status, got.json["lasting"]) == (201, True)
@@ -318,9 +307,9 @@ def test_a_lasting_destination_is_in_the_file(relay_file: Path) -> None:
     assert [entry["name"] for entry in json.loads(relay_file.read_text())["destinations"]] == ["far"]
 
 
-def test_what_is_not_lasting_survives_a_new_reading(relay_file: Path) -> None:
-    """An added one stays, a switched one stays switched, a removed one comes back: the file has it."""
-    web = lasting_world(relay_file)
+def test_reload_keeps_destinations_that_were_added_or_switched_while_running(relay_file: Path) -> None:
+    """A destination of the file that was removed while running comes back."""
+    web = web_with_file(relay_file)
     web.change("POST", "/destinations", NEW)
     web.change("POST", "/destinations/far/enable")
     reload(web, relay_file)
@@ -334,9 +323,8 @@ def test_what_is_not_lasting_survives_a_new_reading(relay_file: Path) -> None:
     assert web.get("/destinations/far").json["enabled"] is False
 
 
-def test_the_file_has_the_last_word(relay_file: Path) -> None:
-    """What it says anew about a switch counts; and its destination takes the place of an added one."""
-    web = lasting_world(relay_file)
+def test_reload_prefers_what_changed_in_the_file(relay_file: Path) -> None:
+    web = web_with_file(relay_file)
     web.change("POST", "/destinations/far/enable")
     web.change("POST", "/destinations", NEW)
     document = json.loads(relay_file.read_text())
@@ -351,9 +339,8 @@ def test_the_file_has_the_last_word(relay_file: Path) -> None:
     assert web.get("/destinations/far").json["enabled"] is False
 
 
-def test_a_lasting_switch(relay_file: Path) -> None:
-    """It is in the file, and nothing else there has changed."""
-    web = lasting_world(relay_file)
+def test_lasting_switch_is_written_to_the_file_and_nothing_else(relay_file: Path) -> None:
+    web = web_with_file(relay_file)
     got = web.change("PATCH", "/destinations/far", {"enabled": True, "lasting": True})
     assert got.json["enabled"] is True
     assert json.loads(relay_file.read_text())["destinations"][0]["enabled"] is True
@@ -366,9 +353,9 @@ def test_a_lasting_switch(relay_file: Path) -> None:
     assert names(web) == ["far", "new"]
 
 
-def test_a_file_that_cannot_be_changed_changes_nothing(relay_file: Path) -> None:
-    """The answer says what is wrong with it, without its keys."""
-    web = lasting_world(relay_file)
+def test_lasting_change_fails_when_the_file_cannot_be_changed(relay_file: Path) -> None:
+    """The answer says what is wrong with the file, without its keys."""
+    web = web_with_file(relay_file)
     relay_file.write_text(
         '{"destinations": [{"name": "far", "url": "rtmp://x/a", "stream_key": "k3y", "x": 1}]}'
     )
@@ -384,9 +371,8 @@ def test_a_file_that_cannot_be_changed_changes_nothing(relay_file: Path) -> None
 # -- publishers ------------------------------------------------------------------------------------------------------
 
 
-def test_sending_a_publisher_away() -> None:
-    """It is told why; nobody is there the second time."""
-    web = world()
+def test_publisher_is_disconnected_with_a_reason() -> None:
+    web = web_with_destination()
     publisher = web.registry.get("live/test").publisher
     assert web.change("DELETE", "/streams/live/test/publisher").status == 204
     assert publisher.ended == ["ended by the operator of this server"]

@@ -6,33 +6,32 @@ import itertools
 from typing import Any
 
 import pytest
-from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, fail, succeed
 
 from rtmprelay.events import ConnectionOpened, MediaStatistics
 from rtmprelay.web.server import scheduling
 from rtmprelay.web.settings import HttpSettings
-from tests.web.helpers import Client, Web, destination, one_turn
+from tests.web.helpers import Client, Web, destination, run_due_calls
 
 ASK = b"GET /events HTTP/1.1\r\nHost: relay\r\n\r\n"
 
 
 @pytest.fixture(autouse=True, params=["at once", "piece by piece"])
 def pace(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything also works when the live streams leave HTTP no time: then each piece waits for a turn."""
+    """Run each test again with live streams that leave HTTP no time, so that every piece waits for another iteration."""
     if request.param == "piece by piece":
         monkeypatch.setattr(scheduling, "BUDGET", -1.0)
 
 
 def listen(web: Web) -> Client:
-    """A reader of events."""
+    """Connect a reader of events."""
     client = Client(web)
     client.send(ASK)
     return client
 
 
-def happen(web: Web, peer: str = "192.0.2.1:50000") -> None:
-    """Something happens."""
+def publish_event(web: Web, peer: str = "192.0.2.1:50000") -> None:
+    """Publish an event."""
     web.service.events.publish(ConnectionOpened(connection="c000001", peer=peer))
 
 
@@ -40,12 +39,11 @@ def kinds(events: list[tuple[str, Any]]) -> list[str]:
     return [kind for kind, _ in events]
 
 
-def test_a_reader_is_greeted_and_gets_the_status() -> None:
-    """All that a page needs to draw itself, at once."""
+def test_greeting_has_all_that_a_page_needs_to_draw_itself() -> None:
     web = Web(destinations=[destination("far", enabled=False)])
     web.publish()
     web.advance(3.1)
-    happen(web)
+    publish_event(web)
     client = listen(web)
     (hello_kind, hello), (status_kind, status) = client.events()
     assert (hello_kind, status_kind) == ("hello", "status")
@@ -62,8 +60,8 @@ def test_a_reader_is_greeted_and_gets_the_status() -> None:
     assert status["health"]["streams"] == 1
 
 
-def test_the_headers() -> None:
-    """No cache and no proxy may keep events back; HEAD tells them without a stream."""
+def test_headers_keep_caches_and_proxies_from_holding_events_back() -> None:
+    """HEAD has the same headers."""
     web = Web()
     client = listen(web)
     head = client.transport.value().partition(b"\r\n\r\n")[0].lower()
@@ -73,12 +71,12 @@ def test_the_headers() -> None:
     described = web.request("HEAD", "/events").headers
     assert described["content-type"].startswith("text/event-stream")
     assert described["x-accel-buffering"] == "no"
-    # It is not empty: it has no end.
+    # The stream has no end, so it has no length.
     assert "content-length" not in described
 
 
-def test_the_status_comes_every_second() -> None:
-    """The same bytes for everybody; nothing is made when nobody listens."""
+def test_status_is_sent_every_second_and_generated_once_for_all_readers() -> None:
+    """Without readers it is not generated."""
     web = Web()
     first, second = listen(web), listen(web)
     first.transport.read_all()
@@ -101,13 +99,12 @@ def test_the_status_comes_every_second() -> None:
     assert made == 0
 
 
-def test_events_come_as_they_happen_gathered_for_a_moment() -> None:
-    """A hundred at once are one write for each reader, and each is told once."""
+def test_events_of_a_tenth_of_a_second_are_sent_together_and_once() -> None:
     web = Web()
     client = listen(web)
     client.events()
     for number in range(30):
-        happen(web, f"192.0.2.1:{number}")
+        publish_event(web, f"192.0.2.1:{number}")
     assert client.transport.value() == b""
     web.advance(0.15)
     events = client.events()
@@ -118,14 +115,13 @@ def test_events_come_as_they_happen_gathered_for_a_moment() -> None:
     assert client.events() == []
 
 
-def test_a_newcomer_hears_nothing_twice_and_nobody_misses_anything() -> None:
-    """What is in the greeting does not come again; the others get it all the same."""
+def test_new_reader_gets_no_event_twice_and_others_miss_none() -> None:
     web = Web()
     old = listen(web)
     old.events()
-    happen(web, "a")
+    publish_event(web, "a")
     new = listen(web)
-    happen(web, "b")
+    publish_event(web, "b")
     web.advance(0.5)
     assert [event["peer"] for kind, event in old.events() if kind == "event"] == ["a", "b"]
     (_, hello), *later = new.events()
@@ -133,13 +129,13 @@ def test_a_newcomer_hears_nothing_twice_and_nobody_misses_anything() -> None:
     assert [event["peer"] for kind, event in later if kind == "event"] == ["b"]
 
 
-def test_many_readers_are_served_in_groups() -> None:
-    """Two hundred writes in a row would hold the live streams up."""
+def test_readers_are_written_to_in_groups() -> None:
+    """Two hundred writes in a row would delay the live streams."""
     web = Web()
     readers = [listen(web) for _ in range(40)]
     for reader in readers:
         reader.transport.read_all()
-    happen(web)
+    publish_event(web)
     web.clock.advance(0.1)
     assert sum(bool(reader.transport.value()) for reader in readers) == 8
     web.clock.advance(0.01)
@@ -151,8 +147,7 @@ def test_many_readers_are_served_in_groups() -> None:
     assert sum("status" in kinds(reader.events()) for reader in readers if not reader.lost) == 39
 
 
-def test_routine_is_left_out() -> None:
-    """Statistics come for each connection all the time; the status has the same."""
+def test_statistics_are_not_sent_as_events() -> None:
     web = Web()
     client = listen(web)
     client.events()
@@ -162,12 +157,11 @@ def test_routine_is_left_out() -> None:
     assert client.events() == []
 
 
-def test_only_the_last_events_are_kept() -> None:
-    """A hundred; and texts that strangers chose are cut."""
+def test_greeting_has_the_last_hundred_events_with_long_texts_cut() -> None:
     web = Web()
     for number in range(150):
-        happen(web, f"{number}")
-    happen(web, "x" * 5000)
+        publish_event(web, f"{number}")
+    publish_event(web, "x" * 5000)
     (_, hello), _ = listen(web).events()
     assert len(hello["events"]) == 100
     assert hello["events"][0]["peer"] == "51"
@@ -175,51 +169,48 @@ def test_only_the_last_events_are_kept() -> None:
     assert len(hello["events"][-1]["sentence"]) < 1100
 
 
-def test_a_reader_that_lags_behind_gets_the_latest_status_only() -> None:
-    """And all events, up to a bound; when it reads again it goes on."""
+def test_slow_reader_gets_no_status_until_it_reads_again() -> None:
     web = Web()
     client = listen(web)
     client.events()
     client.transport.stalled = True
     for number in range(500):
-        happen(web, f"{number} " + "x" * 500)
+        publish_event(web, f"{number} " + "x" * 500)
         web.clock.advance(0.11)
-        if client.transport._told_full:
+        if client.transport.is_full:
             break
     full_at = len(client.transport.value())
     web.advance(5)
-    # No status was added while it was full.
+    # No status was added while the buffer was full.
     assert len(client.transport.value()) == full_at
     client.transport.read_all()
     web.advance(1.2)
     assert "status" in kinds(client.events())
 
 
-def test_a_reader_that_takes_no_events_is_cut_off() -> None:
-    """The bytes that wait for it are bounded; a browser comes back by itself."""
+def test_reader_that_does_not_read_is_cut_off_when_too_many_bytes_wait() -> None:
     web = Web(HttpSettings(unread_events=50_000))
     client = listen(web)
     client.transport.stalled = True
     for number in range(2000):
-        happen(web, f"{number} " + "x" * 500)
+        publish_event(web, f"{number} " + "x" * 500)
         web.clock.advance(0.11)
         if client.transport.aborted:
             break
     assert client.transport.aborted
     assert len(client.transport.value()) < 65536 + 50_000 + 10_000
-    client.close_if_told()
+    client.lose_if_closed()
     assert web.http._events.client_count == 0
 
 
-def test_a_reader_that_takes_nothing_for_long_is_cut_off() -> None:
-    """Also when little happens."""
+def test_reader_that_does_not_read_is_cut_off_after_a_while() -> None:
     web = Web()
     client = listen(web)
     client.transport.stalled = True
     for number in range(200):
-        happen(web, f"{number} " + "x" * 500)
+        publish_event(web, f"{number} " + "x" * 500)
         web.clock.advance(0.11)
-        if client.transport._told_full:
+        if client.transport.is_full:
             break
     web.advance(29)
     assert not client.transport.aborted
@@ -227,8 +218,7 @@ def test_a_reader_that_takes_nothing_for_long_is_cut_off() -> None:
     assert client.transport.aborted
 
 
-def test_the_number_of_readers_is_bounded() -> None:
-    """The next one is told to come later."""
+def test_number_of_readers_is_bounded() -> None:
     web = Web(HttpSettings(max_event_readers=2))
     first, _ = listen(web), listen(web)
     assert web.get("/events").error == (503, "too_many_clients")
@@ -236,15 +226,14 @@ def test_the_number_of_readers_is_bounded() -> None:
     assert listen(web).events()
 
 
-def test_stopping_ends_the_streams_politely() -> None:
-    """With the last chunk, so that nobody takes it for a broken connection; and no timer is left."""
+def test_stop_ends_each_stream_with_its_last_chunk_and_leaves_no_timer() -> None:
     web = Web()
     client = listen(web)
     client.transport.read_all()
-    happen(web)
+    publish_event(web)
     stopped = web.http.stop()
     assert client.transport.value().endswith(b"0\r\n\r\n")
-    client.close_if_told()
+    client.lose_if_closed()
     assert client.lost
     assert stopped.called
     web.service.stopService()
@@ -252,83 +241,81 @@ def test_stopping_ends_the_streams_politely() -> None:
 
 
 @pytest.mark.parametrize("order", ["before", "after"])
-def test_readers_that_go_during_a_round(order: str) -> None:
-    """One that has gone gets nothing, and the others do."""
+def test_other_readers_get_the_round_when_one_leaves_during_it(order: str) -> None:
     web = Web()
     readers = [listen(web) for _ in range(20)]
     for reader in readers:
         reader.transport.read_all()
-    happen(web)
+    publish_event(web)
     web.clock.advance(0.1)
-    gone = readers[0] if order == "before" else readers[15]
-    gone.lose()
+    left = readers[0] if order == "before" else readers[15]
+    left.lose()
+    received = left.transport.value()
     web.advance(0.2)
-    left = [reader for reader in readers if reader is not gone]
-    assert all(kinds(reader.events()) == ["event"] for reader in left)
-    assert isinstance(gone.transport.getPeer(), IPv4Address)
+    assert left.transport.value() == received
+    others = [reader for reader in readers if reader is not left]
+    assert all(kinds(reader.events()) == ["event"] for reader in others)
 
 
-def test_readers_that_all_go_during_a_round() -> None:
-    """The next one is served as if nobody had been there."""
+def test_next_reader_is_served_after_all_left_during_a_round() -> None:
     web = Web()
     readers = [listen(web) for _ in range(20)]
-    happen(web)
+    publish_event(web)
     web.clock.advance(0.1)
     for reader in readers:
         reader.lose()
     web.advance(0.5)
     late = listen(web)
     late.events()
-    happen(web, "later")
+    publish_event(web, "later")
     web.advance(1.2)
     assert kinds(late.events()) == ["event", "status"]
 
 
-def test_events_in_quick_succession_are_not_put_off() -> None:
-    """What happens all the time is told all the time, and the status keeps its pace."""
+def test_steady_events_delay_neither_events_nor_status() -> None:
     web = Web()
     client = listen(web)
     client.events()
-    told = []
+    received = []
     for number in range(100):
-        happen(web, f"{number}")
+        publish_event(web, f"{number}")
         web.clock.advance(0.03)
-        told.append(kinds(client.events()))
-    longest = max(len(list(run)) for empty, run in itertools.groupby(told, key=lambda one: not one) if empty)
+        received.append(kinds(client.events()))
+    longest = max(
+        len(list(run)) for empty, run in itertools.groupby(received, key=lambda one: not one) if empty
+    )
     assert longest <= 4
-    assert sum(one.count("status") for one in told) in (2, 3)
+    assert sum(one.count("status") for one in received) in (2, 3)
     web.advance(0.2)
-    assert sum(one.count("event") for one in told) + kinds(client.events()).count("event") == 100
+    assert sum(one.count("event") for one in received) + kinds(client.events()).count("event") == 100
 
 
-def test_a_greeting_that_takes_many_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What happens meanwhile is neither lost nor told twice."""
+def test_events_during_a_long_greeting_are_sent_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduling, "BUDGET", -1.0)
     web = Web()
     for number in range(20):
         web.publish(f"live/{number}")
     other = listen(web)
     other.events()
-    happen(web, "before")
+    publish_event(web, "before")
     client = Client(web)
     client.protocol.dataReceived(ASK)
     for number in range(60):
-        one_turn(web.clock)
-        # Time goes on while the turns last.
+        run_due_calls(web.clock)
+        # The iterations take time.
         web.clock.rightNow += 0.01
         if number % 5 == 0:
-            happen(web, f"{number}")
+            publish_event(web, f"{number}")
     web.advance(0.5)
     (_, hello), *later = client.events()
-    heard = [event["peer"] for event in hello["events"] if event["event"] == "connection_opened"]
-    heard += [event["peer"] for kind, event in later if kind == "event"]
+    peers = [event["peer"] for event in hello["events"] if event["event"] == "connection_opened"]
+    peers += [event["peer"] for kind, event in later if kind == "event"]
     expected = ["before", *(f"{number}" for number in range(0, 60, 5))]
-    assert heard == expected
+    assert peers == expected
     assert [event["peer"] for kind, event in other.events() if kind == "event"] == expected
 
 
-def test_a_bug_sends_the_readers_away() -> None:
-    """And the next one may find it mended."""
+def test_bug_ends_the_streams_and_readers_can_come_back() -> None:
     web = Web()
     client = listen(web)
     real = web.http._status.everything

@@ -1,4 +1,4 @@
-"""What a client may cost: size, time, and number of everything it sends."""
+"""Limits for clients: the size, the time and the number of their requests."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tests.web.helpers import TOKEN, Client, Response, Web, parse_response
 POST = f"POST /destinations HTTP/1.1\r\nHost: relay\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
 
 
-def answered(client: Client) -> Response:
-    """The one answer that has come."""
+def only_response(client: Client) -> Response:
+    """The one response received so far."""
     (response,) = client.responses()
     return response
 
 
-def let_go(web: Web, client: Client) -> None:
-    """The server closes a connection that it refused, within its time."""
+def assert_closed(web: Web, client: Client) -> None:
+    """Check that the server closes a connection that it refused, in time."""
     web.advance(2.5)
-    client.close_if_told()
+    client.lose_if_closed()
     assert client.lost
     assert web.http.site.connections == 0
 
@@ -29,28 +29,26 @@ def let_go(web: Web, client: Client) -> None:
 
 
 @pytest.mark.parametrize("size", [65_537, 10**9, 10**30])
-def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(size: int) -> None:
-    """Not a byte of it is waited for, nor asked for."""
+def test_too_large_body_is_refused_before_it_arrives(size: int) -> None:
     web = Web()
     client = Client(web)
     client.send(f"{POST}Expect: 100-continue\r\nContent-Length: {size}\r\n\r\n".encode())
-    assert answered(client).error == (413, "body_too_large")
-    # Closed at once, with bytes on their way, the answer would be lost to a reset.
+    assert only_response(client).error == (413, "body_too_large")
+    # If it closed at once, with bytes on their way, a reset would discard the response.
     assert not client.lost
     client.send(bytes(100_000))
     assert client.transport.value() == b""
-    let_go(web, client)
+    assert_closed(web, client)
 
 
-def test_a_body_that_is_as_large_as_allowed_is_read() -> None:
-    """And then it is not JSON."""
+def test_body_of_the_largest_size_is_read() -> None:
+    """It is read, and then refused because it is not JSON."""
     web = Web()
     body = b"x" * 65_536
     assert web.change("POST", "/destinations", body).error == (400, "bad_request")
 
 
-def test_a_body_in_chunks_is_counted() -> None:
-    """Its size is told by nobody: it is refused when it has become too large, and forgotten."""
+def test_chunked_body_is_refused_when_it_has_become_too_large() -> None:
     web = Web()
     client = Client(web)
     client.send(f"{POST}Transfer-Encoding: chunked\r\n\r\n".encode())
@@ -58,20 +56,19 @@ def test_a_body_in_chunks_is_counted() -> None:
         client.send(b"4000\r\n" + bytes(0x4000) + b"\r\n")
         assert client.transport.value() == b""
     client.send(b"4000\r\n" + bytes(0x4000) + b"\r\n")
-    assert answered(client).error == (413, "body_too_large")
+    assert only_response(client).error == (413, "body_too_large")
     for _ in range(10):
         client.send(b"4000\r\n" + bytes(0x4000) + b"\r\n")
     assert client.transport.value() == b""
-    let_go(web, client)
+    assert_closed(web, client)
 
 
-def test_a_body_where_none_is_needed_is_bounded_too() -> None:
-    """GET may have one, by the rules of HTTP; nobody reads it."""
+def test_body_of_a_get_request_is_ignored_and_bounded() -> None:
     web = Web()
     assert web.request("GET", "/health", b"x" * 1000).status == 200
     client = Client(web)
     client.send(b"GET /health HTTP/1.1\r\nContent-Length: 100000\r\n\r\n")
-    assert answered(client).error == (413, "body_too_large")
+    assert only_response(client).error == (413, "body_too_large")
 
 
 @pytest.mark.parametrize(
@@ -82,15 +79,14 @@ def test_a_body_where_none_is_needed_is_bounded_too() -> None:
         b"\r\nGET /" + b"a" * 20_000,
         b"a" * 100_000,
     ],
-    ids=["path", "second path", "behind an empty line", "no line"],
+    ids=["path", "second path", "after an empty line", "no line"],
 )
-def test_a_path_that_is_too_long(request_bytes: bytes) -> None:
-    """One answer says so, and one end."""
+def test_too_long_path_is_refused_and_the_connection_closed(request_bytes: bytes) -> None:
     web = Web()
     client = Client(web)
     client.send(request_bytes)
     assert client.responses()[-1].error == (414, "uri_too_long")
-    let_go(web, client)
+    assert_closed(web, client)
 
 
 @pytest.mark.parametrize(
@@ -102,13 +98,12 @@ def test_a_path_that_is_too_long(request_bytes: bytes) -> None:
     ],
     ids=["one header", "headers", "count"],
 )
-def test_headers_that_are_too_large(request_bytes: bytes) -> None:
-    """One answer, one end."""
+def test_too_large_headers_are_refused_and_the_connection_closed(request_bytes: bytes) -> None:
     web = Web()
     client = Client(web)
     client.send(request_bytes)
-    assert answered(client).error == (431, "headers_too_large")
-    let_go(web, client)
+    assert only_response(client).error == (431, "headers_too_large")
+    assert_closed(web, client)
 
 
 @pytest.mark.parametrize(
@@ -127,22 +122,20 @@ def test_headers_that_are_too_large(request_bytes: bytes) -> None:
         b"GET /health HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n",
     ],
 )
-def test_what_is_not_http(request_bytes: bytes) -> None:
-    """A clear answer in JSON, nothing of Twisted's."""
+def test_invalid_http_is_refused_in_json_and_the_connection_closed(request_bytes: bytes) -> None:
     web = Web()
     client = Client(web)
     client.send(request_bytes)
-    assert answered(client).error == (400, "bad_request")
+    assert only_response(client).error == (400, "bad_request")
     client.send(b"GET /health HTTP/1.1\r\n\r\n")
     assert client.transport.value() == b""
-    let_go(web, client)
+    assert_closed(web, client)
 
 
 # -- time --------------------------------------------------------------------------------------------------------------
 
 
-def test_headers_that_come_slowly() -> None:
-    """A byte now and then does not keep a connection."""
+def test_headers_that_arrive_too_slowly_time_out() -> None:
     web = Web()
     client = Client(web)
     for _ in range(9):
@@ -150,12 +143,11 @@ def test_headers_that_come_slowly() -> None:
         web.advance(1)
         assert client.transport.value() == b""
     web.advance(1.1)
-    assert answered(client).error == (408, "request_timeout")
-    let_go(web, client)
+    assert only_response(client).error == (408, "request_timeout")
+    assert_closed(web, client)
 
 
-def test_a_body_that_comes_slowly() -> None:
-    """The same for its body, however large it may be."""
+def test_body_that_arrives_too_slowly_times_out() -> None:
     web = Web()
     client = Client(web)
     client.send(f"{POST}Content-Length: 1000\r\n\r\n".encode())
@@ -163,27 +155,25 @@ def test_a_body_that_comes_slowly() -> None:
         client.send(b" ")
         web.advance(1)
     web.advance(1.1)
-    assert answered(client).error == (408, "request_timeout")
-    let_go(web, client)
+    assert only_response(client).error == (408, "request_timeout")
+    assert_closed(web, client)
 
 
-def test_a_connection_that_says_nothing_is_closed_in_the_end() -> None:
-    """Before the first request, and after the last."""
+def test_idle_connection_is_closed_before_and_after_a_request() -> None:
     web = Web()
     silent, polite = Client(web), Client(web)
     polite.send(b"GET /health HTTP/1.1\r\n\r\n")
-    assert answered(polite).status == 200
+    assert only_response(polite).status == 200
     web.advance(74, step=1)
     assert web.http.site.connections == 2
     web.advance(5, step=1)
     for client in (silent, polite):
-        client.close_if_told()
+        client.lose_if_closed()
         assert client.transport.value() == b""
     assert web.http.site.connections == 0
 
 
-def test_an_answer_that_nobody_reads_is_not_kept_for_ever() -> None:
-    """The connection is cut when its time is over, whatever waits in it."""
+def test_connection_is_cut_when_its_response_stays_unread() -> None:
     web = Web()
     client = Client(web)
     client.transport.stalled = True
@@ -197,16 +187,14 @@ def test_an_answer_that_nobody_reads_is_not_kept_for_ever() -> None:
 # -- number ------------------------------------------------------------------------------------------------------------
 
 
-def test_many_requests_in_one_read_are_all_answered_in_order() -> None:
-    """Pipelining works, though nobody does it."""
+def test_pipelined_requests_are_answered_in_order() -> None:
     web = Web()
     client = Client(web)
     client.send(b"GET /health HTTP/1.1\r\n\r\nGET /nothing HTTP/1.1\r\n\r\n" * 20)
     assert [response.status for response in client.responses()] == [200, 404] * 20
 
 
-def test_many_requests_of_one_that_does_not_read_wait() -> None:
-    """What waits for a client is bounded by what its transport takes, and one answer."""
+def test_pipelined_requests_wait_until_the_client_reads() -> None:
     web = Web()
     client = Client(web)
     client.transport.stalled = True
@@ -223,8 +211,7 @@ def test_many_requests_of_one_that_does_not_read_wait() -> None:
     assert count == 500
 
 
-def test_too_many_connections_are_told_so() -> None:
-    """The next one gets an answer too, and a place when one has gone."""
+def test_connection_over_the_limit_is_refused_until_another_closes() -> None:
     web = Web(HttpSettings(max_http_connections=3))
     clients = [Client(web) for _ in range(3)]
     late = Client(web)
@@ -237,8 +224,7 @@ def test_too_many_connections_are_told_so() -> None:
     assert web.get("/health").status == 200
 
 
-def test_far_too_many_connections_are_cut() -> None:
-    """Telling them costs something, so that is bounded as well; and who says nothing is cut soon."""
+def test_refused_connections_are_bounded_and_cut_when_silent() -> None:
     web = Web(HttpSettings(max_http_connections=1))
     Client(web)
     late = [Client(web) for _ in range(100)]
@@ -247,8 +233,7 @@ def test_far_too_many_connections_are_cut() -> None:
     assert all(client.transport.aborted for client in late)
 
 
-def test_what_waits_for_its_turn_is_forgotten_with_its_connection() -> None:
-    """A client that goes before its request was looked at leaves nothing behind."""
+def test_waiting_request_is_dropped_with_its_connection() -> None:
     web = Web()
     web.http.site.scheduler._waiting.append(lambda: None)
     client = Client(web)
@@ -260,8 +245,7 @@ def test_what_waits_for_its_turn_is_forgotten_with_its_connection() -> None:
     assert web.http.site.connections == 0
 
 
-def test_no_answer_is_html_and_none_shows_twisted() -> None:
-    """Whatever is asked."""
+def test_no_error_is_html_or_names_twisted() -> None:
     web = Web()
     for method, path in (("GET", "/x"), ("PUT", "/health"), ("BREW", "/"), ("GET", "/%00")):
         got = web.request(method, path)
@@ -270,8 +254,7 @@ def test_no_answer_is_html_and_none_shows_twisted() -> None:
 
 
 @pytest.mark.parametrize("later", [False, True])
-def test_a_bug_of_ours_is_a_500_in_json(later: bool) -> None:
-    """With nothing of the request in the answer."""
+def test_bug_is_a_500_in_json_that_quotes_nothing_of_the_request(later: bool) -> None:
     web = Web()
 
     def broken() -> Deferred[bytes]:

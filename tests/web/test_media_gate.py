@@ -14,7 +14,7 @@ from rtmprelay.access.request import ALLOWED, Action, refused
 from rtmprelay.events import PlayRefused, PlayStarted
 from rtmprelay.web.http_service import HttpPart
 from tests.access.helpers import Answering, Hesitating
-from tests.web.helpers import BEGAN, parse_response
+from tests.web.helpers import STARTED_AT, parse_response
 from tests.web.live_media import MediaWeb, Watcher
 
 NO = refused("not you")
@@ -29,7 +29,7 @@ class GatedWeb(MediaWeb):
             self.service.steering,
             self.settings,
             self.clock,
-            wall_clock=lambda: BEGAN + self.clock.seconds(),
+            wall_clock=lambda: STARTED_AT + self.clock.seconds(),
             gate=Gate(authorizers, self.clock),
         )
 

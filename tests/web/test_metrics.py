@@ -1,4 +1,4 @@
-"""Prometheus metrics: readable, complete, documented, and never going down."""
+"""Prometheus metrics: readable, complete, documented, and never decreasing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "http.rst"
 
 
 def families(web: Web) -> dict[str, Metric]:
-    """What Prometheus would read, after the text has become old."""
+    """The metric families that Prometheus would read, freshly generated."""
     web.clock.advance(1.01)
     got = web.get("/metrics")
     assert got.headers["content-type"].startswith("text/plain; version=")
@@ -54,10 +54,10 @@ class WatchingConsumer(Consumer):
     audience = "rtmp"
 
     def publisher_left(self) -> None:
-        """Nothing to do."""
+        pass
 
     def publisher_returned(self) -> None:
-        """Nothing to do."""
+        pass
 
 
 class Watcher:
@@ -75,7 +75,7 @@ class Watcher:
         self._registry.leave(self._stream, self.consumer)
 
 
-def test_the_documents_and_the_collector_agree() -> None:
+def test_documented_metrics_are_those_of_the_collector() -> None:
     """Every metric has a row with its type and labels, and every row is a metric."""
     web = Web(destinations=[destination("far", enabled=False)])
     web.publish()
@@ -114,8 +114,7 @@ def _closed_by_a_limit() -> ConnectionClosed:
     )
 
 
-def test_what_came_in_never_goes_down() -> None:
-    """A publisher that leaves and returns, a stream that is forgotten: the totals only grow."""
+def test_received_totals_never_decrease_when_publishers_leave_and_streams_end() -> None:
     web = Web()
     first = web.publish()
     publisher = first.publisher
@@ -125,9 +124,9 @@ def test_what_came_in_never_goes_down() -> None:
     assert before["rtmprelay_received_keyframes_total"] == 1
     assert before["rtmprelay_publishers"] == before["rtmprelay_streams"] == 1
     web.registry.unpublish(first, publisher, True)
-    gone = samples(web)
-    assert gone["rtmprelay_received_messages_total"] == 13
-    assert gone["rtmprelay_publishers"] == gone["rtmprelay_streams"] == 0
+    ended = samples(web)
+    assert ended["rtmprelay_received_messages_total"] == 13
+    assert ended["rtmprelay_publishers"] == ended["rtmprelay_streams"] == 0
     web.publish()
     web.publish("live/second")
     after = samples(web)
@@ -135,8 +134,7 @@ def test_what_came_in_never_goes_down() -> None:
     assert after["rtmprelay_received_bytes_total"] == 3 * before["rtmprelay_received_bytes_total"]
 
 
-def test_what_players_got_never_goes_down() -> None:
-    """Players that leave stay in the account, with what they lost."""
+def test_player_totals_never_decrease_when_players_leave() -> None:
     web = Web()
     stream = web.publish()
     staying, leaving = Watcher(web), Watcher(web)
@@ -163,8 +161,7 @@ def test_what_players_got_never_goes_down() -> None:
     assert end["rtmprelay_player_dropped_messages_total{reason=closed}"] == 10
 
 
-def test_destinations() -> None:
-    """One gauge for each state, and every reason from the start, so that a graph has no holes."""
+def test_destination_has_a_series_for_every_state_and_drop_reason() -> None:
     web = Web(destinations=[destination("far", enabled=False)])
     got = samples(web)
     states = {name: value for name, value in got.items() if name.startswith("rtmprelay_destination_state")}
@@ -176,42 +173,41 @@ def test_destinations() -> None:
 
 
 def test_losses_of_recordings_are_counted_from_zero() -> None:
-    """A counter that begins with its first loss hides that loss: its rate is worked out from two samples."""
+    """Prometheus computes a rate from two samples: the first loss must not be the first sample."""
     losses = {QUEUE_FULL, WAITING_FOR_KEYFRAME, TOO_LARGE, name_of(OSError(errno.ENOSPC, "full"))}
     dropped = families(Web())["rtmprelay_recording_dropped_messages"]
     assert {sample.labels["reason"]: sample.value for sample in dropped.samples} == dict.fromkeys(losses, 0.0)
 
 
-def test_streams_as_labels_are_bounded() -> None:
-    """Whatever is over the bound is `other`, and so is a name that is too long; other's counts never go down."""
+def test_stream_over_the_limit_is_labelled_other_and_stays_so() -> None:
+    """A name that is too long is `other`, too, and its totals never decrease."""
     registry = StreamRegistry()
-    series = StreamLabels(registry, limit=3)
+    labels = StreamLabels(registry, limit=3)
     publisher = FakePublisher()
     streams = [registry.publish(f"live/{number}", publisher, 0.0) for number in range(5)]
     registry.publish("x" * 300, publisher, 0.0)
     for stream in streams:
         stream.publish_frames(group(0), 0.0)
     size = streams[0].counters.bytes
-    named, others = series.update()
+    named, others = labels.update()
     assert [stream.key for stream in named] == ["live/0", "live/1", "live/2"]
     assert [stream.key for stream in others] == ["live/3", "live/4", "x" * 300]
-    assert series.others.received_bytes == 2 * size
+    assert labels.others.received_bytes == 2 * size
     registry.unpublish(streams[0], publisher, True)
     registry.unpublish(streams[3], publisher, True)
-    named, others = series.update()
-    # One that is `other` stays so; the free place is for a new one.
+    named, others = labels.update()
+    # A stream that is `other` stays so; the free label is for a new stream.
     assert [stream.key for stream in named] == ["live/1", "live/2"]
-    assert series.others.received_bytes == 2 * size
+    assert labels.others.received_bytes == 2 * size
     registry.publish("live/new", publisher, 0.0)
     again = registry.publish("live/3", publisher, 0.0)
     again.publish_frames(group(0), 0.0)
-    named, _ = series.update()
+    named, _ = labels.update()
     assert [stream.key for stream in named] == ["live/1", "live/2", "live/new"]
-    assert series.others.received_bytes == 3 * size
+    assert labels.others.received_bytes == 3 * size
 
 
-def test_no_label_holds_what_strangers_choose_without_end() -> None:
-    """Three hundred streams are two hundred labels and `other`."""
+def test_three_hundred_streams_have_two_hundred_labels_and_other() -> None:
     web = Web()
     for number in range(300):
         web.publish(f"live/{number}")
@@ -225,7 +221,6 @@ def test_no_label_holds_what_strangers_choose_without_end() -> None:
 
 
 def test_odd_names_are_escaped() -> None:
-    """Quotes, backslashes and line ends in names do not break the format."""
     name = 'a"b\\c d{}='
     web = Web(destinations=[destination(name, enabled=False)])
     web.publish('live/"\\x')
@@ -234,7 +229,6 @@ def test_odd_names_are_escaped() -> None:
 
 
 def test_refusals_limits_and_events_are_counted() -> None:
-    """By kind, by the limit's name, by the event's name."""
     web = Web()
     web.service.events.publish(_closed_by_a_limit())
     web.change("POST", "/destinations", {}, token="wrong-wrong")
@@ -246,8 +240,7 @@ def test_refusals_limits_and_events_are_counted() -> None:
     assert got["rtmprelay_http_connections"] == 1
 
 
-def test_the_text_is_made_once_a_second() -> None:
-    """However many scrape."""
+def test_metrics_are_generated_once_a_second() -> None:
     web = Web()
     first = web.get("/metrics").body
     web.publish()
@@ -257,8 +250,7 @@ def test_the_text_is_made_once_a_second() -> None:
     assert web.get("/metrics").body != first
 
 
-def test_two_relays_in_one_process() -> None:
-    """Nothing is global: each has its own numbers."""
+def test_two_relays_in_one_process_have_separate_metrics() -> None:
     one, other = Web(), Web()
     one.publish()
     assert samples(one)["rtmprelay_streams"] == 1
@@ -266,8 +258,7 @@ def test_two_relays_in_one_process() -> None:
     assert "process_resident_memory_bytes" in samples(one)
 
 
-def test_the_lag_of_the_reactor() -> None:
-    """How late a call comes, in a histogram and as the largest of a minute."""
+def test_reactor_lag_has_a_histogram_and_the_largest_of_a_minute() -> None:
     clock = Clock()
     lag = ReactorLag(clock)
     lag.start()
@@ -285,8 +276,7 @@ def test_the_lag_of_the_reactor() -> None:
     assert clock.getDelayedCalls() == []
 
 
-def test_a_service_without_http_measures_nothing() -> None:
-    """No timer, no sink, no cost."""
+def test_service_without_http_has_no_timers() -> None:
     clock = Clock()
     service = RelayService(RelayConfig(listen=()), clock)
     service.startService()
@@ -294,13 +284,12 @@ def test_a_service_without_http_measures_nothing() -> None:
     assert clock.getDelayedCalls() == []
 
 
-def monotonic(before: dict[str, float], after: dict[str, float]) -> Iterable[str]:
-    """Counters that have gone down."""
+def decreased(before: dict[str, float], after: dict[str, float]) -> Iterable[str]:
+    """The counters that decreased."""
     return [name for name, value in before.items() if "_total" in name and after.get(name, value) < value]
 
 
-def test_counters_never_go_down_while_things_come_and_go() -> None:
-    """A small world in which players and publishers change at every step."""
+def test_counters_never_decrease_while_players_and_publishers_change() -> None:
     web = Web()
     publisher_of = {}
     watchers: list[Watcher] = []
@@ -319,13 +308,13 @@ def test_counters_never_go_down_while_things_come_and_go() -> None:
         if len(watchers) > 4:
             watchers.pop(0).leave()
         after = samples(web)
-        # A stream's own series begin anew with its publisher; everything else only grows.
-        assert [name for name in monotonic(before, after) if "stream=" not in name] == []
+        # The series of one stream start again with its publisher; everything else only grows.
+        assert [name for name in decreased(before, after) if "stream=" not in name] == []
         before = after
 
 
-def test_a_reader_of_metrics_keeps_its_connection() -> None:
-    """As Prometheus does."""
+def test_metrics_keep_the_connection_open() -> None:
+    """Prometheus scrapes over one connection."""
     web = Web()
     client = Client(web)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Paths and methods: what is where, in which shape, and what happens to everything else."""
+"""Paths and methods: what each answers with, and how all others are refused."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ READABLE = ["/health", "/streams", "/destinations", "/recordings", "/metrics", "
 
 @pytest.fixture
 def web() -> Web:
-    """A relay with a stream and a destination that is switched off."""
+    """A relay with a stream and a disabled destination."""
     web = Web(destinations=[destination("far", enabled=False)])
     web.publish()
     return web
 
 
 @pytest.mark.parametrize("path", READABLE)
-def test_what_can_be_read_says_so(web: Web, path: str) -> None:
-    """GET answers, HEAD gives the same headers without a body, OPTIONS tells the methods, changes are refused."""
+def test_readable_path_answers_get_head_and_options_and_refuses_put(web: Web, path: str) -> None:
     got = web.get(path)
     assert got.status == 200
     assert got.headers["cache-control"] == "no-store"
@@ -41,16 +40,14 @@ def test_what_can_be_read_says_so(web: Web, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/health", "/streams", "/destinations", "/recordings", "/control"])
-def test_every_document_has_the_version(web: Web, path: str) -> None:
-    """So that a client can tell what it reads; and it is JSON of one line."""
+def test_every_document_is_one_line_of_json_with_the_api_version(web: Web, path: str) -> None:
     got = web.get(path)
     assert got.headers["content-type"] == "application/json"
     assert got.json["api_version"] == 1
     assert got.body.count(b"\n") == 1
 
 
-def test_health(web: Web) -> None:
-    """All fields that monitors look for."""
+def test_health_has_all_fields_that_monitors_look_for(web: Web) -> None:
     health = web.get("/health").json
     assert health["status"] == "ok"
     assert health["last_updated"] == "2026-01-01T12:00:00.000Z"
@@ -75,8 +72,7 @@ def test_health(web: Web) -> None:
     }
 
 
-def test_a_stream(web: Web) -> None:
-    """Measured and declared values, under its key, alone or in the list."""
+def test_stream_has_measured_and_declared_values_alone_and_in_the_list(web: Web) -> None:
     web.advance(3)
     stream = web.registry.get("live/test")
     stream.publish_frames(group(1000), web.clock.seconds())
@@ -112,8 +108,7 @@ def test_a_stream(web: Web) -> None:
     assert shown["destinations"] == []
 
 
-def test_streams_without_an_app_and_with_slashes(web: Web) -> None:
-    """A slash in a name may be encoded, or not; an app may be missing."""
+def test_stream_is_found_without_an_app_and_with_encoded_slashes(web: Web) -> None:
     for key in ("alone", "live/a/b", "live/with space"):
         web.publish(key)
     assert web.get("/streams/alone").json["app"] == ""
@@ -123,8 +118,7 @@ def test_streams_without_an_app_and_with_slashes(web: Web) -> None:
     assert spaced["media"]["flv"] == "/live/with%20space.flv"
 
 
-def test_a_destination(web: Web) -> None:
-    """Every field is there, alone or in the list."""
+def test_destination_has_every_field_alone_and_in_the_list(web: Web) -> None:
     shown = web.get("/destinations").json["destinations"]["far"]
     alone = web.get("/destinations/far").json
     assert alone.pop("api_version") == 1
@@ -134,8 +128,8 @@ def test_a_destination(web: Web) -> None:
     assert (shown["lasting"], shown["given_up"], shown["outlets"]) == (False, False, [])
 
 
-def test_destinations_with_slashes_in_their_names() -> None:
-    """The names that --relay-to makes are found encoded and not."""
+def test_destination_with_a_slash_in_its_name_is_found_encoded_or_not() -> None:
+    """`--relay-to` makes such names."""
     web = Web(
         destinations=[destination("192.0.2.1:1935/live", enabled=False), destination("a b", enabled=False)]
     )
@@ -176,8 +170,7 @@ NOWHERE = [
 
 
 @pytest.mark.parametrize("path", NOWHERE)
-def test_everything_else_is_a_json_404(web: Web, path: str) -> None:
-    """No page of Twisted's, no file, no traceback."""
+def test_unknown_path_is_a_404_in_json(web: Web, path: str) -> None:
     got = web.get(path)
     assert got.error == (404, "not_found")
     assert b"<" not in got.body
@@ -186,33 +179,28 @@ def test_everything_else_is_a_json_404(web: Web, path: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/%00", "/streams/a%0d%0ab", "/destinations/%ff%fe", "/assets/%00.js", "/a%0aB.flv"]
 )
-def test_paths_that_nobody_can_print(web: Web, path: str) -> None:
-    """They are refused before anybody looks for them."""
+def test_unprintable_path_is_a_bad_request(web: Web, path: str) -> None:
     assert web.get(path).error == (400, "bad_request")
 
 
-def test_a_path_with_a_host_and_no_path_at_all(web: Web) -> None:
-    """Some clients write the whole address, and OPTIONS has a form of its own."""
+def test_path_with_a_host_is_served_and_one_without_a_slash_is_not(web: Web) -> None:
     assert web.get("http://relay:8080/health").status == 200
     assert web.get("health").error == (400, "bad_request")
     assert web.request("OPTIONS", "*").status == 204
 
 
 @pytest.mark.parametrize("method", ["TRACE", "CONNECT", "BREW", "get"])
-def test_methods_that_nobody_knows(web: Web, method: str) -> None:
-    """They are named in no answer: a client may have written anything."""
+def test_unknown_method_is_not_quoted_in_its_error(web: Web, method: str) -> None:
     got = web.request(method, "/health")
     assert got.error == (501, "not_implemented")
     assert method.encode() not in got.body.replace(b"not_implemented", b"").replace(b"GET", b"")
 
 
-def test_a_query_is_ignored_where_nobody_needs_one(web: Web) -> None:
-    """Browsers and proxies add them."""
+def test_needless_query_is_ignored(web: Web) -> None:
     assert web.get("/health?_=1&x[]=%00").status == 200
 
 
-def test_old_clients_are_served() -> None:
-    """HTTP/1.0 gets its answer, and the connection closes."""
+def test_http_1_0_is_answered_and_its_connection_closed() -> None:
     web = Web()
     client = Client(web)
     client.send(b"GET /health HTTP/1.0\r\n\r\n")
@@ -228,8 +216,7 @@ def allowed_origin(web: Web, path: str, origin: str, method: str = "GET") -> str
     return web.request(method, path, headers={"Origin": origin}).headers.get("access-control-allow-origin")
 
 
-def test_pages_of_other_origins_read_only_what_they_are_allowed() -> None:
-    """Without --http-cors nobody; with it those who are named; never the control, and never by preflight."""
+def test_cors_header_is_sent_only_to_allowed_origins_and_never_for_control() -> None:
     page = "https://page.example"
     assert allowed_origin(Web(), "/health", page) is None
     named = Web(HttpSettings(cors=(page,)))
@@ -242,8 +229,7 @@ def test_pages_of_other_origins_read_only_what_they_are_allowed() -> None:
     assert allowed_origin(Web(HttpSettings(cors=("*",))), "/streams", page) == "*"
 
 
-def test_a_preflight_allows_reading_and_no_token() -> None:
-    """So that another origin's page cannot even try a change."""
+def test_preflight_allows_reading_but_no_token() -> None:
     web = Web(HttpSettings(cors=("*",)))
     asked = web.request(
         "OPTIONS",
@@ -258,8 +244,7 @@ def test_a_preflight_allows_reading_and_no_token() -> None:
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_and_its_files() -> None:
-    """Types, validators, and a policy that keeps everything else out."""
+def test_page_and_its_files_have_types_etags_and_a_strict_policy() -> None:
     web = Web()
     page = web.get("/")
     assert page.status == 200
@@ -279,8 +264,7 @@ def test_the_page_and_its_files() -> None:
     assert "access-control-allow-origin" not in page.headers
 
 
-def test_documents_are_made_a_few_times_a_second_at_most(web: Web) -> None:
-    """Whoever polls gets the same bytes, until time has passed or something happened."""
+def test_document_is_generated_again_after_a_while_or_a_change(web: Web) -> None:
     first = web.get("/health").body
     web.clock.advance(0.1)
     assert web.get("/health").body == first

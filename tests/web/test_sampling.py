@@ -13,8 +13,8 @@ from tests.helpers import audio, inter, keyframe, start_frames
 from tests.streams.helpers import FakePublisher
 
 
-class World:
-    """A sampler, a stream, and bytes that a destination is said to have got."""
+class Sampling:
+    """A sampler of real streams, and of destinations whose bytes a test sets."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -33,8 +33,8 @@ class World:
         assert stream is not None
         self.registry.unpublish(stream, self.publisher, True)
 
-    def second(self, begin_ms: int, key: str = "live/test", gop: int = 2000) -> None:
-        """A second of 25 pictures of 1000 bytes each, with sound."""
+    def publish_second(self, begin_ms: int, key: str = "live/test", gop: int = 2000) -> None:
+        """Publish a second of media: 25 frames of 1000 bytes, with audio."""
         stream = self.registry.get(key)
         assert stream is not None
         for number in range(25):
@@ -47,97 +47,90 @@ class World:
         return self.sampler.histories()[0][key]
 
 
-def test_the_rates_of_a_steady_stream() -> None:
-    """Bitrate and frame rate over the last seconds; the distance of keyframes to the millisecond."""
-    world = World()
-    world.publish()
-    assert world.sampler.stream_rates("live/test") == StreamRates()
+def test_steady_stream_has_its_bitrate_frame_rate_and_keyframe_interval() -> None:
+    sampling = Sampling()
+    sampling.publish()
+    assert sampling.sampler.stream_rates("live/test") == StreamRates()
     for second in range(8):
-        world.second(second * 1000)
-    rates = world.sampler.stream_rates("live/test")
+        sampling.publish_second(second * 1000)
+    rates = sampling.sampler.stream_rates("live/test")
     assert rates.bitrate_kbps == pytest.approx((1000 + 16) * 25 * 8 / 1000, rel=0.1)
     assert rates.fps == pytest.approx(25, abs=0.3)
     assert rates.keyframe_interval == pytest.approx(2.0, abs=0.001)
 
 
-def test_the_history_has_five_minutes() -> None:
-    """Oldest first; a second without media is a zero, one without a publisher is nothing."""
-    world = World()
-    world.publish()
+def test_history_of_five_minutes_has_zeros_without_media_and_gaps_without_publisher() -> None:
+    sampling = Sampling()
+    sampling.publish()
     for second in range(3):
-        world.second(second * 1000)
-    world.clock.advance(1)
-    world.leave()
-    world.clock.pump([1.0] * 2)
-    assert world.history()[0] is None
-    assert world.history()[-2:] == [None, None]
-    assert world.history()[-3] == 0.0
-    assert [value is not None and value > 0 for value in world.history()][1:3] == [True] * 2
-    world.clock.pump([1.0] * (HISTORY - 10))
-    assert len(world.history()) <= HISTORY
-    world.clock.pump([1.0] * 20)
-    # Nothing is left to show.
-    assert world.sampler.histories()[0] == {}
+        sampling.publish_second(second * 1000)
+    sampling.clock.advance(1)
+    sampling.leave()
+    sampling.clock.pump([1.0] * 2)
+    assert sampling.history()[0] is None
+    assert sampling.history()[-2:] == [None, None]
+    assert sampling.history()[-3] == 0.0
+    assert [value is not None and value > 0 for value in sampling.history()][1:3] == [True] * 2
+    sampling.clock.pump([1.0] * (HISTORY - 10))
+    assert len(sampling.history()) <= HISTORY
+    sampling.clock.pump([1.0] * 20)
+    assert sampling.sampler.histories()[0] == {}
 
 
-def test_a_publisher_that_returns_begins_anew() -> None:
-    """No rate goes below zero, and the history goes on."""
-    world = World()
-    world.publish()
+def test_returning_publisher_starts_the_rates_again_and_keeps_the_history() -> None:
+    sampling = Sampling()
+    sampling.publish()
     for second in range(4):
-        world.second(second * 1000)
-    world.leave()
-    world.publish()
+        sampling.publish_second(second * 1000)
+    sampling.leave()
+    sampling.publish()
     for second in range(3):
-        world.second(second * 1000, gop=1000)
-    assert all(value is None or value >= 0 for value in world.history())
-    assert len([value for value in world.history() if value]) >= 5
-    assert world.sampler.stream_rates("live/test").keyframe_interval == pytest.approx(1.0, abs=0.001)
+        sampling.publish_second(second * 1000, gop=1000)
+    assert all(value is None or value >= 0 for value in sampling.history())
+    assert len([value for value in sampling.history() if value]) >= 5
+    assert sampling.sampler.stream_rates("live/test").keyframe_interval == pytest.approx(1.0, abs=0.001)
 
 
-def test_streams_that_come_and_go_do_not_fill_the_memory() -> None:
-    """Of those that have gone only the last are kept."""
-    world = World()
+def test_histories_of_streams_that_are_gone_are_bounded() -> None:
+    sampling = Sampling()
     for number in range(600):
-        world.publish(f"live/{number}")
+        sampling.publish(f"live/{number}")
         if number % 3 == 0:
-            world.clock.advance(1)
-        stream = world.registry.get(f"live/{number}")
+            sampling.clock.advance(1)
+        stream = sampling.registry.get(f"live/{number}")
         assert stream is not None
-        stream.publish_frames([keyframe(0)], world.clock.seconds())
-        world.clock.advance(1)
-        world.leave(f"live/{number}")
-    assert len(world.sampler.histories()[0]) <= 200
+        stream.publish_frames([keyframe(0)], sampling.clock.seconds())
+        sampling.clock.advance(1)
+        sampling.leave(f"live/{number}")
+    assert len(sampling.sampler.histories()[0]) <= 200
 
 
-def test_the_rates_of_destinations() -> None:
-    """From the bytes that each has been sent; one that is removed is forgotten."""
-    world = World()
+def test_destination_has_its_rate_until_it_is_removed() -> None:
+    sampling = Sampling()
     for second in range(6):
-        world.sent = {"a": second * 125_000, "b": 0}
-        world.clock.advance(1)
-    assert world.sampler.destination_kbps("a") == pytest.approx(1000)
-    assert world.sampler.destination_kbps("b") == 0
-    assert world.sampler.destination_kbps("none") is None
-    world.sent = {"b": 0}
-    world.clock.advance(1)
-    assert world.sampler.destination_kbps("a") is None
-    assert list(world.sampler.histories()[1]) == ["b"]
+        sampling.sent = {"a": second * 125_000, "b": 0}
+        sampling.clock.advance(1)
+    assert sampling.sampler.destination_kbps("a") == pytest.approx(1000)
+    assert sampling.sampler.destination_kbps("b") == 0
+    assert sampling.sampler.destination_kbps("none") is None
+    sampling.sent = {"b": 0}
+    sampling.clock.advance(1)
+    assert sampling.sampler.destination_kbps("a") is None
+    assert list(sampling.sampler.histories()[1]) == ["b"]
 
 
-def test_stopping_leaves_no_timer() -> None:
-    """And it may begin again."""
-    world = World()
-    world.sampler.stop()
-    assert world.clock.getDelayedCalls() == []
-    world.sampler.start()
-    world.clock.advance(1)
-    assert world.sampler.samples == 3
+def test_stopped_sampler_leaves_no_timer_and_can_start_again() -> None:
+    sampling = Sampling()
+    sampling.sampler.stop()
+    assert sampling.clock.getDelayedCalls() == []
+    sampling.sampler.start()
+    sampling.clock.advance(1)
+    assert sampling.sampler.samples == 3
 
 
 @given(st.lists(st.tuples(st.floats(0.001, 3), st.integers(0, 10**9)), max_size=40))
-def test_a_meter_never_shows_what_cannot_be(steps: list[tuple[float, int]]) -> None:
-    """Whatever counts it sees, also ones that begin anew: no negative rate, no more values than are kept."""
+def test_meter_never_has_a_negative_rate(steps: list[tuple[float, int]]) -> None:
+    """Counters may go down at any time, when they start again."""
     meter = Meter()
     now = 0.0
     for seconds, count in steps:

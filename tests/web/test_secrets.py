@@ -1,4 +1,4 @@
-"""No key and no token in any answer, event, metric or line of the log, whatever is asked."""
+"""Keys and tokens are in no response, event, metric or line of the log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.web.helpers import TOKEN, Client, Web
 
 pytestmark = pytest.mark.filterwarnings("ignore:Passing HostnameEndpoint a reactor")
 
-#: Everything that must not be seen, each in another place.
+#: What must not be shown, by where it is used.
 SECRETS = {
     "key": "s3cr3t-key",
     "password": "s3cr3t-password",
@@ -47,7 +47,7 @@ DESTINATIONS: list[dict[str, Any]] = [
 
 @pytest.fixture
 def lines() -> Iterator[list[str]]:
-    """All that is logged, in both formats, down to debug."""
+    """Everything that is logged, in both formats, including debug."""
     found: list[str] = []
 
     @implementer(ILogObserver)
@@ -61,8 +61,8 @@ def lines() -> Iterator[list[str]]:
     globalLogPublisher.removeObserver(cast(ILogObserver, observe))
 
 
-def everything_that_can_be_asked(web: Web) -> list[bytes]:
-    """The bytes of every answer, headers and all."""
+def responses_to_every_request(web: Web) -> list[bytes]:
+    """The bytes of every response, with its headers."""
     added = {"name": "added", "url": "rtmp://new.example/app", "stream_key": SECRETS["added"]}
     reader = Client(web)
     reader.send(b"GET /events HTTP/1.1\r\n\r\n")
@@ -123,14 +123,13 @@ def everything_that_can_be_asked(web: Web) -> list[bytes]:
     return answers
 
 
-def test_no_secret_is_ever_shown(lines: list[str], tmp_path: Path) -> None:
-    """Not in an answer, a metric, an event, a log line or a repr."""
+def test_no_response_metric_event_log_line_or_repr_has_a_secret(lines: list[str], tmp_path: Path) -> None:
     file = tmp_path / "relay.json"
     file.write_text(json.dumps({"destinations": DESTINATIONS}))
     web = Web(destinations=read_relay_config(str(file)), relay_config=str(file))
     web.publish()
     web.advance(3)
-    answers = everything_that_can_be_asked(web)
+    answers = responses_to_every_request(web)
     shown = [
         *answers,
         *(line.encode() for line in lines),
@@ -146,8 +145,7 @@ def test_no_secret_is_ever_shown(lines: list[str], tmp_path: Path) -> None:
             assert secret.encode() not in text, (what, text[:2000])
 
 
-def test_credentials_of_a_publisher_are_not_shown() -> None:
-    """A query string on the name belongs to authorization: the key of the stream is without it."""
+def test_query_string_of_a_publisher_is_not_shown() -> None:
     server = MemoryServer()
     encoder = server.connect(app=f"live?token={SECRETS['publish']}")
     encoder.publish(f"test?key={SECRETS['publish']}")

@@ -1,4 +1,4 @@
-"""What an operator says of HTTP, and what is wrong with it."""
+"""The settings of the HTTP part, and how wrong ones are refused."""
 
 from __future__ import annotations
 
@@ -25,13 +25,11 @@ from rtmprelay.web.settings import HttpSettings, read_origin, read_token, token_
         ("unix:/run/x", "unix:/run/x"),
     ],
 )
-def test_where_to_listen(text: str, description: str) -> None:
-    """Without a host it is for this machine only."""
+def test_listener_without_a_host_is_on_loopback(text: str, description: str) -> None:
     assert http_description(text) == description
 
 
-def test_tokens(tmp_path: Path) -> None:
-    """As they are, from a file, from the environment."""
+def test_token_is_read_from_the_option_a_file_or_the_environment(tmp_path: Path) -> None:
     assert read_token("long-enough") == Secret("long-enough")
     file = tmp_path / "token"
     file.write_text("from-a-file\n")
@@ -44,22 +42,19 @@ def test_tokens(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "token", ["", "short", "with a space", "ümläute-ümläute", "line\nbreak-line", "file:/none"]
 )
-def test_bad_tokens(token: str) -> None:
-    """None of them is shown."""
+def test_wrong_token_is_refused_without_showing_it(token: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_token(token)
     assert not token or token.startswith("file:") or token not in str(caught.value)
 
 
-def test_a_bad_token_in_the_environment_says_where_it_is() -> None:
-    """And not what."""
+def test_wrong_token_in_the_environment_is_refused_by_the_variables_name() -> None:
     with pytest.raises(ConfigError, match="RTMPRELAY_HTTP_TOKEN in the environment") as caught:
         token_from({"RTMPRELAY_HTTP_TOKEN": "s3cret"})
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_token_file_that_is_no_text(tmp_path: Path) -> None:
-    """The error names the file."""
+def test_token_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_bytes(b"\xff\xfe" * 10)
     with pytest.raises(ConfigError, match="is not UTF-8 text"):
@@ -67,27 +62,24 @@ def test_a_token_file_that_is_no_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("origin", ["*", "https://a.example", "http://127.0.0.1:3000", "HTTPS://A.example"])
-def test_origins(origin: str) -> None:
-    """Browsers write them in lower case."""
+def test_origin_is_read_in_lower_case(origin: str) -> None:
+    """Browsers send it in lower case."""
     assert read_origin(origin) == origin.lower()
 
 
 @pytest.mark.parametrize(
     "origin", ["", "a.example", "https://a.example/", "https://a.example/page", "https://u@a", "null"]
 )
-def test_bad_origins(origin: str) -> None:
-    """A path is no part of an origin."""
+def test_wrong_origin_is_refused(origin: str) -> None:
     with pytest.raises(ConfigError, match="is not an origin"):
         read_origin(origin)
 
 
-def test_settings_show_no_token() -> None:
-    """Not even when somebody prints them."""
+def test_repr_of_settings_hides_the_token() -> None:
     assert "s3cret" not in repr(HttpSettings(token=Secret("s3cret")))
 
 
-def test_every_bound_is_documented() -> None:
-    """docs/http.rst names all of them."""
+def test_every_limit_of_the_settings_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "http.rst").read_text()
     bounds = {field.name for field in attrs.fields(HttpSettings)} - {"listen", "token", "cors"}
     assert {name for name in bounds if re.search(rf"^{name} ", page, re.MULTILINE)} == bounds

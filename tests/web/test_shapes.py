@@ -1,6 +1,8 @@
-"""What a stream is made of, as its publisher says or its decoder configuration."""
+"""Video and audio of a stream, from its metadata and its decoder configuration."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 from hypothesis import given
@@ -28,8 +30,8 @@ def live(values: dict[str, object], *frames: MediaFrame) -> LiveStream:
     return stream
 
 
-def test_the_publishers_word() -> None:
-    """What OBS says."""
+def test_metadata_of_the_publisher_is_shown() -> None:
+    """OBS sends these values."""
     stream = live(
         {
             "width": 1920.0,
@@ -58,8 +60,7 @@ def test_the_publishers_word() -> None:
     }
 
 
-def test_the_decoder_configuration() -> None:
-    """Size and sampling, for those who say nothing, or say it wrong."""
+def test_decoder_configuration_completes_and_corrects_the_metadata() -> None:
     header = MediaFrame(MediaKind.VIDEO, 0, b"\x17\x00\x00\x00\x00" + AVC_640)
     stream = live({"audiosamplerate": 44100.0, "stereo": False}, header, audio_header(b"\x11\x90"))
     video, audio = video_json(stream), audio_json(stream)
@@ -69,8 +70,7 @@ def test_the_decoder_configuration() -> None:
     assert (audio["sample_rate"], audio["channels"]) == (48000, 2)
 
 
-def test_opus() -> None:
-    """It says its channels, and always decodes to the same rate."""
+def test_opus_header_has_the_channels_and_48_khz() -> None:
     head = b"OpusHead\x01\x06\x38\x01\x44\xac\x00\x00\x00\x00\x00"
     stream = live({}, MediaFrame(MediaKind.AUDIO, 0, b"\x90Opus" + head))
     audio = audio_json(stream)
@@ -78,15 +78,13 @@ def test_opus() -> None:
     assert (audio["codec"], audio["sample_rate"], audio["channels"]) == ("Opus", 48000, 6)
 
 
-def test_what_is_not_there() -> None:
-    """A stream without pictures has none, and one without sound no sound."""
+def test_stream_without_video_or_audio_has_none() -> None:
     assert video_json(live({"width": 100.0})) is None
     assert audio_json(live({}, keyframe(0))) is None
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0.0, 1e300, True, None, [], "x", "", {}])
-def test_metadata_is_a_strangers_word(value: object) -> None:
-    """What is no number of anything is left out, and what remains is JSON."""
+def test_impossible_metadata_is_left_out(value: object) -> None:
     names = (
         "width",
         "height",
@@ -106,12 +104,11 @@ def test_metadata_is_a_strangers_word(value: object) -> None:
         "declared_bitrate_kbps": None,
     }
     assert audio == {**(audio or {}), "sample_rate": None, "channels": None, "declared_bitrate_kbps": None}
-    json_bytes([video, audio])
+    assert json.loads(json_bytes([video, audio])) == [video, audio]
 
 
 @given(st.binary(max_size=200), st.binary(max_size=200))
-def test_any_bytes_make_facts(picture: bytes, sound: bytes) -> None:
-    """Whatever a publisher sends, somebody may look at it."""
+def test_any_bytes_of_a_publisher_can_be_shown_as_json(picture: bytes, sound: bytes) -> None:
     stream = live(
         {},
         MediaFrame(MediaKind.VIDEO, 0, b"\x17\x00\x00\x00\x00" + picture),
@@ -119,4 +116,4 @@ def test_any_bytes_make_facts(picture: bytes, sound: bytes) -> None:
         MediaFrame(MediaKind.AUDIO, 0, b"\xaf\x00" + sound),
         MediaFrame(MediaKind.AUDIO, 0, sound),
     )
-    json_bytes([video_json(stream), audio_json(stream)])
+    assert json.loads(json_bytes([video_json(stream), audio_json(stream)]))
