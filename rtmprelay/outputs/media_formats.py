@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from rtmprelay.flv import AnyCodec
 from rtmprelay.flv.container import encode_tags, file_header
-from rtmprelay.media import MediaKind
+from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.mp4.fragments import FragmentEncoder, FragmentPlacer, TimeWentBackError
 from rtmprelay.mp4.init_segment import init_segment
 from rtmprelay.mp4.tracks import (
@@ -32,15 +32,15 @@ MP4_TYPE = b"video/mp4"
 # -- FLV -----------------------------------------------------------------------------------------------------
 
 
-@attrs.frozen(cache_hash=True)
+@attrs.define(eq=False)
 class FlvFrameEncoder:
     """Frames as FLV tags, in a chunk of HTTP/1.1 or not: the same bytes for everybody."""
 
     in_chunks: bool
 
-    def encode(self, frames: Sequence[LiveFrame]) -> bytes:
-        """The frames, one tag behind the other."""
-        tags = encode_tags(live.frame for live in frames)
+    def encode(self, frames: Sequence[MediaFrame]) -> bytes:
+        """The frames, one tag after the other."""
+        tags = encode_tags(frames)
         return chunk(tags) if self.in_chunks else tags
 
 
@@ -78,9 +78,9 @@ class Mp4FrameEncoder:
 
     fragments: FragmentEncoder
 
-    def encode(self, frames: Sequence[LiveFrame]) -> bytes:
+    def encode(self, frames: Sequence[MediaFrame]) -> bytes:
         """One fragment, or nothing if the frames hold no media."""
-        return self.fragments.encode(live.frame for live in frames)
+        return self.fragments.encode(frames)
 
 
 _NO_TRACKS_YET = Mp4FrameEncoder(FragmentEncoder(None, None))
@@ -127,20 +127,16 @@ class Mp4Reader(MediaReader):
             looked_at = self._look_at(frames)
             if self._ending is not None:
                 return
-            self._put(frames[:looked_at])
+            self.enqueue(frames[:looked_at])
             self._begin_if_known()
             frames = frames[looked_at:]
         if not frames or self._ending is not None:
             return
         change = self._first_change(frames)
-        self._put(frames[:change])
-        self._drain()
+        self.enqueue(frames[:change])
+        self.drain()
         if change is not None:
             self.end_behind_queue("the codecs of the stream changed")
-
-    def _put(self, frames: Sequence[LiveFrame]) -> None:
-        for frame in frames:
-            self._queue.push(frame)
 
     # -- the beginning ---------------------------------------------------------------------------------------
 

@@ -15,11 +15,11 @@ from rtmprelay.event_bus import EventBus
 from rtmprelay.interfaces import IFrameSubscriber
 from rtmprelay.outputs.media_response import MediaResponse
 from rtmprelay.rtmp.stall import StallWatch
+from rtmprelay.streams.accounting import PlayReport
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.frames import FrameBatch, LiveFrame
 from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.streams.live_stream import LiveStream
-from rtmprelay.streams.play_report import PlayReport
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.web.server.responses import HttpError
 

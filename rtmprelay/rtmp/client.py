@@ -234,7 +234,7 @@ class RtmpPublisherProtocol(RtmpClientProtocol):
         if self.consumer is None:
             self.consumer = self._own = self._new_consumer()
         self.flush()
-        self.consumer.send(FrameBatch([live_frame(frame)]))
+        self.consumer.send(FrameBatch.of([live_frame(frame)]))
 
     def _new_consumer(self) -> Consumer:
         session = self.session

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from rtmprelay.flv.script import with_set_data_frame
+from rtmprelay.flv.script import is_metadata, with_set_data_frame
+from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.session.channel import media_chunk_stream
-from rtmprelay.streams.frames import METADATA_KEY, LiveFrame
 from rtmprelay.wire.chunk_writer import standalone_chunks
 from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.limits import LARGEST_MESSAGE_LENGTH
@@ -21,13 +21,12 @@ class RtmpFrameEncoder:
         self._stream_id = stream_id
         self._for_server = for_server
 
-    def encode(self, frames: Sequence[LiveFrame]) -> bytes:
+    def encode(self, frames: Sequence[MediaFrame]) -> bytes:
         """The frames as standalone messages: the same bytes for every peer."""
         pieces: list[bytes] = []
-        for live in frames:
-            frame = live.frame
+        for frame in frames:
             payload = frame.payload
-            if self._for_server and live.startup_key == METADATA_KEY:
+            if self._for_server and frame.kind is MediaKind.DATA and is_metadata(payload):
                 wrapped = with_set_data_frame(payload)
                 # Metadata of nearly 16 MiB has no room for the envelope; nobody sends that in earnest.
                 payload = wrapped if len(wrapped) <= LARGEST_MESSAGE_LENGTH else payload

@@ -10,10 +10,10 @@ from zope.interface import implementer
 from rtmprelay.events import MediaStatistics, PlayStopped
 from rtmprelay.interfaces import IFrameSubscriber
 from rtmprelay.rtmp.encoding import shared_encoder
+from rtmprelay.streams.accounting import PlayReport
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.streams.live_stream import LiveStream
-from rtmprelay.streams.play_report import PlayReport
 from rtmprelay.wire.names import StreamKey
 
 

@@ -1,13 +1,14 @@
 """One receiver of a live stream: takes frames at its own pace, and never holds up anyone else.
 
-Players, destinations and HTTP readers all have one. It writes shared bytes straight on while the receiver keeps
-up, queues frames when the transport says stop, and keeps the exact account of what became of each message.
+Players, destinations and HTTP readers all have one. While the receiver keeps up, shared bytes go straight to it; when
+its transport is full, frames are queued. The account says exactly what happened to each message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from rtmprelay.interfaces import IFrameSubscriber
 from rtmprelay.media import MediaKind
 from rtmprelay.streams.accounting import DeliveryAccount, DropReason
 from rtmprelay.streams.frame_queue import FrameQueue
@@ -15,7 +16,7 @@ from rtmprelay.streams.frames import FrameBatch, FrameEncoder, FrameRole, LiveFr
 from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.streams.summary import FrameSummary
 
-#: How much is encoded and written at a time while a queue drains; a transport says stop at this fill.
+#: How many bytes are encoded and written at a time while a queue drains; a transport is full at this size.
 _WRITE_SIZE = 65536
 
 
@@ -29,10 +30,10 @@ class Consumer:
     Without them it begins detached: everything is dropped, and counted, until `attach`.
     """
 
-    #: Whether `sent` is to be called; players save themselves the call.
+    #: Whether `sent` is called; players save the call.
     observes_sending = False
 
-    #: For a player, by what it gets the stream: "rtmp", "flv" or "mp4". None for what is no player.
+    #: The format in which a player gets the stream: "rtmp", "flv" or "mp4". None for a consumer that is no player.
     audience: str | None = None
 
     def __init__(
@@ -50,7 +51,7 @@ class Consumer:
         self._unwanted: set[MediaKind] = set()
         # Why nothing can be delivered at all, if so.
         self._absent: DropReason | None = DropReason.NOT_CONNECTED
-        # Whether frames may go straight to the transport; one look at it decides the common case.
+        # Whether frames may go straight to the transport: the one thing that the frame path looks at.
         self._direct = False
         if write is not None and encoder is not None:
             self.attach(write, encoder)
@@ -64,42 +65,44 @@ class Consumer:
         self.update_direct()
 
     def detach(self) -> None:
-        """The transport has gone, and another one may come."""
+        """The transport is gone, and another one may come."""
         self._leave(DropReason.NOT_CONNECTED)
 
     def close(self) -> None:
-        """The receiver has gone: what waits for it is dropped."""
+        """The receiver is gone: what is queued for it is dropped."""
         self._leave(DropReason.CLOSED)
 
     def _leave(self, reason: DropReason) -> None:
         self._absent = reason
-        # The frames that were taken for this receiver are written later: nothing is written after a goodbye.
+        # The fan-out may hold bytes for this receiver, but nothing is written after a goodbye.
         self.write = _write_nowhere
         self._transport_full = True
         self._direct = False
         self._queue.clear(reason)
+
+    # -- for subclasses --------------------------------------------------------------------------------------
 
     def looks_at_frames(self) -> bool:
         """Whether `frames_arrived_indirectly` is to see all frames now."""
         return False
 
     def drained(self) -> None:
-        """Nothing waits any more."""
+        """Nothing is queued any more."""
+
+    def sent(self, summary: FrameSummary) -> None:
+        """Some frames were handed to the transport. Must not call the stream."""
 
     def dropped_for_failure(self) -> None:
         """A bug in this consumer was caught and logged: the stream gives it nothing more."""
 
-    def sent(self, summary: FrameSummary) -> None:
-        """Some frames were handed to the transport."""
-
     @property
     def messages_queued(self) -> int:
-        """How many messages wait."""
+        """How many messages are queued."""
         return len(self._queue)
 
     @property
     def bytes_queued(self) -> int:
-        """How many bytes of live frames wait."""
+        """How many bytes of live frames are queued."""
         return self._queue.bytes_queued
 
     @property
@@ -112,16 +115,18 @@ class Consumer:
 
     def begin(self, startup: Sequence[LiveFrame], wait_for_keyframe: bool) -> None:
         """Start, or start again after the publisher returned."""
-        self._queue.waiting_for_keyframe = wait_for_keyframe
-        self._queue.begin(startup)
-        self._drain()
+        self._queue.begin(startup, wait_for_keyframe)
+        self.drain()
 
     def frames_arrived(self, batch: FrameBatch) -> bytes | None:
-        """Live frames came in; what to write now, unless they were queued or dropped."""
+        """Live frames arrived. The result is what to write now; None if they were queued or dropped."""
         if not self._direct:
             self.frames_arrived_indirectly(batch)
             return None
-        data = batch.encoded(self._encoder)
+        encoder = self._encoder
+        data = batch.encoded.get(encoder)
+        if data is None:
+            data = batch.encoded[encoder] = encoder.encode([live.frame for live in batch.frames])
         account = self.account
         account.messages_in += batch.count
         account.messages_sent += batch.count
@@ -137,64 +142,72 @@ class Consumer:
             self.write(data)
 
     def frames_arrived_indirectly(self, batch: FrameBatch) -> None:
-        """Live frames came in that cannot simply be written."""
+        """Live frames arrived that cannot simply be written."""
+        self.enqueue(batch.frames)
+        self.drain()
+
+    def enqueue(self, frames: Iterable[LiveFrame]) -> None:
+        """Queue frames, apart from those that this receiver does not get."""
         account = self.account
-        for frame in batch.frames:
-            reason = self._reason_not_to_take(frame)
+        for frame in frames:
+            reason = self._reason_to_drop(frame)
             if reason is None:
                 self._queue.push(frame)
             else:
                 account.messages_in += 1
                 account.dropped(reason, frame.size)
-        self._drain()
 
-    def _reason_not_to_take(self, frame: LiveFrame) -> DropReason | None:
+    def _reason_to_drop(self, frame: LiveFrame) -> DropReason | None:
         if self._absent is not None:
             return self._absent
         if frame.role is FrameRole.STARTUP:
             return None
         if self._held:
             return DropReason.PAUSED
-        if self._unwanted and frame.frame.kind in self._unwanted:
+        if frame.frame.kind in self._unwanted:
             return DropReason.NOT_WANTED
         return None
 
     # -- from the receiver -----------------------------------------------------------------------------------
 
     def hold(self, held: bool) -> None:
-        """The viewer paused, or goes on: then at the next keyframe."""
+        """The viewer paused, or resumes: then at the next keyframe."""
         if self._held and not held:
-            self._queue.waiting_for_keyframe = True
+            self._queue.wait_for_keyframe()
         self._held = held
         self.update_direct()
 
     def want(self, kind: MediaKind, wanted: bool) -> None:
         """The viewer wants audio or video, or does not."""
-        if wanted and kind in self._unwanted and kind is MediaKind.VIDEO:
-            self._queue.waiting_for_keyframe = True
-        (self._unwanted.discard if wanted else self._unwanted.add)(kind)
+        if not wanted:
+            self._unwanted.add(kind)
+        elif kind in self._unwanted:
+            self._unwanted.discard(kind)
+            if kind is MediaKind.VIDEO:
+                self._queue.wait_for_keyframe()
         self.update_direct()
 
     # -- from the transport ----------------------------------------------------------------------------------
 
     def transport_full(self) -> None:
-        """Do not write now."""
+        """Stop writing for now."""
         self._transport_full = True
         self._direct = False
 
     def transport_ready(self) -> None:
-        """Write on."""
+        """Continue to write."""
         self._transport_full = self._absent is not None
-        self._drain()
+        self.drain()
 
-    def _drain(self) -> None:
+    def drain(self) -> None:
+        """Write what is queued, for as long as the transport takes it."""
         queue = self._queue
         account = self.account
         while queue and not self._transport_full:
             frames = queue.take(_WRITE_SIZE)
             account.messages_sent += len(frames)
             account.bytes_sent += sum(frame.size for frame in frames)
-            self.write(self._encoder.encode(frames))
+            self.write(self._encoder.encode([live.frame for live in frames]))
             if self.observes_sending:
                 self.sent(summarize(frames))
         self.update_direct()
@@ -208,6 +221,13 @@ class Consumer:
             or self._held
             or self.looks_at_frames()
             or self._unwanted
-            or self._queue.waiting_for_keyframe
+            or self._queue.is_waiting_for_keyframe
             or self._queue
         )
+
+
+def players(subscribers: Iterable[IFrameSubscriber]) -> Iterator[Consumer]:
+    """The players among the subscribers of a stream: no destinations, no recorders."""
+    for subscriber in subscribers:
+        if isinstance(subscriber, Consumer) and subscriber.audience is not None:
+            yield subscriber

@@ -1,7 +1,7 @@
-"""A bounded queue of frames for a consumer that cannot take them now.
+"""A bounded queue of frames for a consumer whose transport is full.
 
-When it is full it drops video up to a keyframe, so that what is delivered always decodes; audio is kept while it
-fits; metadata and decoder configuration are kept, the latest of each kind.
+When the queue is full it drops video up to a keyframe, so that what is delivered always decodes; audio is kept while it
+fits; of metadata and decoder configuration the latest of each kind is kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _is_video(frame: LiveFrame) -> bool:
 
 
 def _first_timed(frames: Iterable[LiveFrame]) -> LiveFrame | None:
-    """The first audio or video frame: metadata, decoder configuration and data may carry any timestamp."""
+    """The first audio or video frame: metadata, decoder configuration and data may have any timestamp."""
     for frame in islice(frames, _MOST_STARTUP_FRAMES_IN_A_ROW):
         if frame.role <= FrameRole.AUDIO:
             return frame
@@ -32,16 +32,17 @@ def _first_timed(frames: Iterable[LiveFrame]) -> LiveFrame | None:
 
 
 class FrameQueue:
-    """Frames wait here in order. Each one that does not come out again is in the account with its reason."""
+    """Frames in order. Each one that does not come out again is in the account with its reason."""
 
     def __init__(self, limits: QueueLimits, account: DeliveryAccount) -> None:
         self._limits = limits
         self._account = account
-        # What a late joiner got from the startup cache goes out first; the cache's bounds hold for it, not ours.
+        # What a late joiner got from the startup cache goes out first. The cache's bounds hold for it, not these.
         self._startup: deque[LiveFrame] = deque()
         self._frames: deque[LiveFrame] = deque()
         self._bytes = 0
-        self.waiting_for_keyframe = False
+        self._is_waiting = False
+        # The timestamp of the first frame that was dropped because of that.
         self._waiting_since: int | None = None
 
     def __len__(self) -> int:
@@ -49,40 +50,53 @@ class FrameQueue:
 
     @property
     def bytes_queued(self) -> int:
-        """How many bytes of live frames wait."""
+        """How many bytes of live frames are queued."""
         return self._bytes
 
-    def begin(self, startup: Iterable[LiveFrame]) -> None:
+    @property
+    def is_waiting_for_keyframe(self) -> bool:
+        """Whether video is dropped until a keyframe comes."""
+        return self._is_waiting
+
+    def wait_for_keyframe(self) -> None:
+        """Drop video until a keyframe comes. An earlier wait does not count: it may be long ago."""
+        self._is_waiting = True
+        self._waiting_since = None
+
+    def begin(self, startup: Iterable[LiveFrame], wait_for_keyframe: bool = False) -> None:
         """Put in what a late joiner needs first."""
+        if wait_for_keyframe:
+            self.wait_for_keyframe()
+        else:
+            self._is_waiting = False
         for frame in startup:
             self._account.messages_in += 1
             self._startup.append(frame)
 
     def push(self, frame: LiveFrame) -> None:
-        """Put a live frame in, and make room if that is too much."""
+        """Put a live frame in, and make room if the queue is too full then."""
         account = self._account
         account.messages_in += 1
-        if self.waiting_for_keyframe:
+        if self._is_waiting:
             if frame.role is FrameRole.INTER and not self._waited_enough(frame):
                 account.dropped(DropReason.WAITING_FOR_KEYFRAME, frame.size)
                 return
-            if frame.role is FrameRole.KEYFRAME or frame.role is FrameRole.INTER:
-                self.waiting_for_keyframe = False
-                self._waiting_since = None
+            if _is_video(frame):
+                self._is_waiting = False
         self._frames.append(frame)
         self._bytes += frame.size
         if self._too_full():
             self._make_room()
 
     def _waited_enough(self, frame: LiveFrame) -> bool:
-        """Streams with intra refresh have no second keyframe: after so long any frame will do."""
+        """Streams with intra refresh have no second keyframe: after the longest wait any frame will do."""
         if self._waiting_since is None:
             self._waiting_since = frame.frame.timestamp_ms
         waited = milliseconds_between(self._waiting_since, frame.frame.timestamp_ms)
         return waited > self._limits.max_keyframe_wait_ms
 
     def take(self, max_bytes: int) -> list[LiveFrame]:
-        """Take frames out, in order: at least one, and no more once they have so many bytes."""
+        """Take frames out, in order: at least one, and no more once they have `max_bytes`."""
         taken: list[LiveFrame] = []
         size = 0
         while size < max_bytes:
@@ -129,7 +143,7 @@ class FrameQueue:
                 self.clear(DropReason.QUEUE_FULL)
 
     def _count_startup(self) -> None:
-        """From now on what is left of the startup frames is treated like all others."""
+        """From now on, treat what is left of the startup frames like all others."""
         self._bytes += sum(frame.size for frame in self._startup)
         self._startup.extend(self._frames)
         self._frames, self._startup = self._startup, deque()
@@ -138,7 +152,7 @@ class FrameQueue:
         return next((frame for frame in reversed(self._frames) if frame.role is FrameRole.KEYFRAME), None)
 
     def _fits_from(self, keyframe: LiveFrame) -> bool:
-        """Whether this keyframe and all behind it can stay, if the audio before it goes."""
+        """Whether this keyframe and all frames after it can stay, if the audio before it goes."""
         frames = list(self._frames)
         begin = frames.index(keyframe)
         kept = [frame for frame in frames[:begin] if frame.role is FrameRole.STARTUP] + frames[begin:]
@@ -164,7 +178,7 @@ class FrameQueue:
         """Drop all video and wait for the next keyframe; False if there was none."""
         dropped = self._drop_where(_is_video)
         if dropped:
-            self.waiting_for_keyframe = True
+            self.wait_for_keyframe()
         return dropped
 
     def _drop_superseded(self) -> None:
@@ -175,7 +189,7 @@ class FrameQueue:
         )
 
     def _drop_oldest_audio_before_video(self) -> bool:
-        """Drop a quarter of it: one by one, each push to a stalled consumer would cost a pass over the queue."""
+        """Drop a quarter of it: one frame at a time, each push to a stalled consumer would cost a pass over the queue."""
         waiting = [
             frame
             for frame in takewhile(lambda frame: not _is_video(frame), self._frames)

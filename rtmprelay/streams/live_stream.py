@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from operator import attrgetter
 
 import attrs
 from twisted.logger import Logger
 
 from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.flv import AnyCodec
-from rtmprelay.flv.script import decode_metadata, is_clear_data_frame, without_set_data_frame
+from rtmprelay.flv.script import decode_metadata, is_clear_data_frame, is_metadata, without_set_data_frame
 from rtmprelay.interfaces import IFrameSubscriber, IStreamPublisher
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.streams.audience import AudienceAccount
+from rtmprelay.streams.accounting import AudienceAccount
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.fan_out import FanOut
-from rtmprelay.streams.frames import METADATA_KEY, FrameBatch, FrameRole, LiveFrame, live_frame
+from rtmprelay.streams.frames import METADATA_KEY, USUAL_LOOKS, FrameBatch, FrameRole, LiveFrame, look_at
 from rtmprelay.streams.limits import StreamLimits
 from rtmprelay.streams.merging import Merging, Pace
 from rtmprelay.streams.startup_cache import StartupCache
 from rtmprelay.streams.timeline import Timeline
 
+_seconds = attrgetter("seconds")
+
 
 @attrs.define(eq=False)
 class StreamCounters:
-    """What came in since the publisher began."""
+    """What arrived since the publisher began."""
 
     messages: int = 0
     bytes: int = 0
@@ -33,7 +36,7 @@ class StreamCounters:
     keyframes: int = 0
 
     def add(self, other: StreamCounters) -> None:
-        """Take what another publisher sent into the account."""
+        """Add what another publisher sent."""
         self.messages += other.messages
         self.bytes += other.bytes
         self.video_frames += other.video_frames
@@ -42,7 +45,13 @@ class StreamCounters:
 
 
 class LiveStream:
-    """One stream, known by its key: at most one publisher, any number of subscribers."""
+    """One stream, known by its key: at most one publisher, any number of subscribers.
+
+    Attributes:
+        departed: What players that have left this stream got and lost.
+        previous_headers: The decoder configuration of the last publisher, once it is gone.
+        reading_pause: How many seconds the publisher's socket may be left to fill before it is read again.
+    """
 
     _log = Logger()
 
@@ -56,16 +65,13 @@ class LiveStream:
         self.audio_codec: AnyCodec | None = None
         self.metadata: dict[str, AmfValue] = {}
         self.counters = StreamCounters()
-        #: What players of this stream that have left got and lost.
         self.departed = AudienceAccount()
-        #: The decoder configuration of the last publisher, once it has left.
         self.previous_headers: dict[Hashable, bytes] = {}
+        self.reading_pause = 0.0
         self._cache = StartupCache(self._limits)
         self._timeline = Timeline()
         self._fan_out = FanOut(merging, self._drop_failed)
-        self._intake = merging.intake if merging else None
-        #: How long the publisher's socket may be left to fill before it is read again.
-        self.reading_pause = 0.0
+        self._reading_window = merging.reading if merging else None
 
     @property
     def subscribers(self) -> tuple[IFrameSubscriber, ...]:
@@ -74,35 +80,42 @@ class LiveStream:
 
     @property
     def viewers(self) -> int:
-        """How many people look at it."""
+        """How many people watch it."""
         return len(self._fan_out.subscribers(Pace.VIEWER))
 
     @property
     def is_unused(self) -> bool:
-        """Whether nobody publishes and nobody listens."""
+        """Whether it has neither a publisher nor subscribers."""
         return self.publisher is None and not self.subscribers
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether some subscriber would notice a delay."""
+        return bool(self._fan_out.windows)
 
     # -- publishers ------------------------------------------------------------------------------------------
 
     def is_silent(self, now: float) -> bool:
-        """Whether the publisher has sent nothing for so long that it is taken for dead."""
+        """Whether the publisher has sent nothing for so long that it is considered dead."""
         return now - self.last_frame_at >= self._limits.silent_publisher
 
     def publisher_joined(self, publisher: IStreamPublisher, now: float) -> None:
-        """A publisher begins; those who stayed since the last one go on."""
+        """A publisher begins; subscribers that stayed since the last one continue."""
         self.publisher = publisher
         self.started_at = self.last_frame_at = now
         self.counters = StreamCounters()
         self._forget_content()
-        if self.subscribers:
-            self._timeline.resume(now)
-        else:
+        cache = self._cache
+        if not self.subscribers:
             self._timeline.restart()
-        self._tell_all(lambda subscriber: subscriber.publisher_returned())
-        self._tell_all(lambda subscriber: subscriber.begin([], False))
+            cache.newest = None
+        elif cache.newest is not None:
+            self._timeline.resume(cache.newest, now - cache.newest_at)
+        self._call_all(lambda subscriber: subscriber.publisher_returned())
+        self._call_all(lambda subscriber: subscriber.begin([], False))
 
     def publisher_left(self) -> None:
-        """The publisher has gone; subscribers stay."""
+        """The publisher is gone; subscribers stay."""
         self.flush()
         self.publisher = None
         self.previous_headers = {
@@ -111,38 +124,37 @@ class LiveStream:
             if frame.startup_key != METADATA_KEY
         }
         self._forget_content()
-        self._tell_all(lambda subscriber: subscriber.publisher_left())
+        self._call_all(lambda subscriber: subscriber.publisher_left())
 
     def _forget_content(self) -> None:
-        self._cache = StartupCache(self._limits)
+        self._cache.clear()
         self.video_codec = self.audio_codec = None
         self.metadata = {}
 
     # -- subscribers -----------------------------------------------------------------------------------------
 
     def subscribe(self, subscriber: IFrameSubscriber, pace: Pace = Pace.VIEWER) -> None:
-        """Hand the startup frames to a newcomer, and every frame from now on."""
+        """Give a newcomer the startup frames, and every frame from now on."""
         self._fan_out.add(subscriber, pace)
         if self.publisher is not None:
             subscriber.begin(*self.startup())
 
     def startup(self) -> tuple[list[LiveFrame], bool]:
-        """What a newcomer needs first, and whether it must wait for a keyframe behind that.
+        """What a newcomer needs first, and whether it must wait for a keyframe after that.
 
-        What waited to be handed on is handed on before: it is part of the answer, and must not come again behind it.
+        Frames that wait to be joined are delivered first: they are part of the startup frames, and must not come again.
         """
         self.flush()
         cache = self._cache
-        frames = cache.frames(self._timeline.newest or 0)
-        return frames, cache.has_keyframes and not cache.begins_with_keyframe
+        return cache.frames(), cache.has_keyframes and not cache.begins_with_keyframe
 
     def header(self, kind: MediaKind) -> bytes | None:
-        """The decoder configuration of the pictures or of the sound, if it has come."""
+        """The decoder configuration of the video or of the audio, if it has come."""
         return self._cache.header(kind)
 
     @property
     def gop(self) -> tuple[int, int] | None:
-        """From which timestamp to which there are frames for late joiners, if there are any."""
+        """The timestamps of the first and the last frame that late joiners get, if there are any."""
         return self._cache.gop
 
     def unsubscribe(self, subscriber: IFrameSubscriber) -> None:
@@ -150,86 +162,98 @@ class LiveStream:
         self._fan_out.remove(subscriber)
 
     def flush(self) -> None:
-        """Hand on what waits to be joined with more."""
+        """Deliver the frames that wait to be joined with more."""
         self._fan_out.flush()
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether there is anybody who would notice a delay."""
-        return self._fan_out.is_watched
 
     # -- frames ----------------------------------------------------------------------------------------------
 
     def publish_frames(self, frames: Sequence[MediaFrame], now: float, waited: float = 0.0) -> None:
-        """Pass on what the publisher sent. This is the frame path: no waiting, no logging, no state machine.
+        """Look at what the publisher sent, place it on the timeline, remember it, and deliver it.
+
+        This is the frame path: no waiting, no logging, no state machine, and no call for what is a line.
 
         Args:
             waited: The seconds that the frames may have been left in the publisher's socket.
         """
         self.last_frame_at = now
-        taken = [self._take(frame, now) for frame in frames]
-        batch = FrameBatch([frame for frame in taken if frame is not None])
-        if not batch.count:
+        counters = self.counters
+        cache = self._cache
+        timeline = self._timeline
+        batch: list[LiveFrame] = []
+        size = 0
+        for frame in frames:
+            kind = frame.kind
+            if kind is MediaKind.DATA:
+                data = self._take_data(frame)
+                if data is None:
+                    continue
+                frame = data
+            payload = frame.payload
+
+            # Look.
+            look = USUAL_LOOKS[kind].get(payload[:2]) or look_at(kind, payload)
+            role = look.role
+            codec = look.codec
+            live = LiveFrame(frame, role, len(payload), look.startup_key, codec)
+            if role <= FrameRole.AUDIO:
+                if kind is MediaKind.AUDIO:
+                    counters.audio_frames += 1
+                else:
+                    counters.video_frames += 1
+                    if role is FrameRole.KEYFRAME:
+                        counters.keyframes += 1
+            if codec is not None:
+                if kind is MediaKind.VIDEO:
+                    self.video_codec = codec
+                else:
+                    self.audio_codec = codec
+
+            # Place. Metadata has no time.
+            if timeline.offset != 0 and look.startup_key != METADATA_KEY:
+                placed = timeline.place(frame.timestamp_ms, role <= FrameRole.AUDIO)
+                live.frame = MediaFrame(kind, placed, payload)
+
+            # Remember.
+            cache.remember(live, now)
+            batch.append(live)
+            size += live.size
+        if not batch:
             return
-        counters = self.counters
-        counters.messages += batch.count
-        counters.bytes += batch.size
-        self._fan_out.publish(batch, now, waited)
-        self._think_pause_over(now)
+        counters.messages += len(batch)
+        counters.bytes += size
+        fan_out = self._fan_out
+        fan_out.publish(FrameBatch(batch, len(batch), size), now, waited)
 
-    def _think_pause_over(self, now: float) -> None:
-        """Nobody waits longer than whoever is in the greatest hurry; recorders do not mind."""
-        intake = self._intake
-        if intake is not None:
-            intake.count(1, now)
-            window = self._fan_out.shortest_window
-            self.reading_pause = intake.seconds if window is None else window
+        # The socket may fill for as long as the most impatient subscriber waits; recorders do not mind any delay.
+        window = self._reading_window
+        if window is not None:
+            window.load += 1
+            if now >= window.measure_at:
+                window.measure(now)
+            self.reading_pause = min(map(_seconds, fan_out.windows), default=window.seconds)
 
-    def _take(self, frame: MediaFrame, now: float) -> LiveFrame | None:
-        if frame.kind is MediaKind.DATA:
-            if is_clear_data_frame(frame.payload):
-                self._cache.forget_startup(METADATA_KEY)
-                self.metadata = {}
-                return None
-            frame = MediaFrame(frame.kind, frame.timestamp_ms, without_set_data_frame(frame.payload))
-        live = live_frame(frame)
-        role = live.role
-        if live.startup_key != METADATA_KEY:
-            placed = self._timeline.place(frame.timestamp_ms, role <= FrameRole.AUDIO, now)
-            if placed != frame.timestamp_ms:
-                live.frame = MediaFrame(frame.kind, placed, frame.payload)
-        self._cache.remember(live)
-        self._count(live, role)
-        return live
+    def _take_data(self, frame: MediaFrame) -> MediaFrame | None:
+        """A data message without its envelope; None if it is one for the server."""
+        if is_clear_data_frame(frame.payload):
+            self._cache.forget_startup(METADATA_KEY)
+            self.metadata = {}
+            return None
+        payload = without_set_data_frame(frame.payload)
+        if is_metadata(payload):
+            self.metadata = decode_metadata(payload) or {}
+        return MediaFrame(frame.kind, frame.timestamp_ms, payload)
 
-    def _count(self, live: LiveFrame, role: FrameRole) -> None:
-        counters = self.counters
-        if role <= FrameRole.AUDIO:
-            if live.frame.kind is MediaKind.AUDIO:
-                counters.audio_frames += 1
-            else:
-                counters.video_frames += 1
-                if role is FrameRole.KEYFRAME:
-                    counters.keyframes += 1
-        if live.codec is not None:
-            if live.frame.kind is MediaKind.VIDEO:
-                self.video_codec = live.codec
-            else:
-                self.audio_codec = live.codec
-        elif live.startup_key == METADATA_KEY:
-            self.metadata = decode_metadata(live.frame.payload) or {}
+    # -- calling all subscribers -----------------------------------------------------------------------------
 
-    # -- telling everybody -----------------------------------------------------------------------------------
-
-    def _tell_all(self, tell: Callable[[IFrameSubscriber], None]) -> None:
+    def _call_all(self, call: Callable[[IFrameSubscriber], None]) -> None:
         for subscriber in self.subscribers:
             try:
-                tell(subscriber)
+                call(subscriber)
             except Exception:
                 self._drop_failed(subscriber)
 
     def _drop_failed(self, subscriber: IFrameSubscriber) -> None:
-        """One consumer's failure is its own: the others do not notice."""
+        """A bug in one consumer stays with it: the others do not notice."""
         self._log.failure("A consumer of {stream} failed and gets no more frames", stream=self.key)
         self.unsubscribe(subscriber)
         if isinstance(subscriber, Consumer):

@@ -8,7 +8,8 @@ from twisted.logger import Logger
 
 from rtmprelay.errors import LimitExceededError, RtmpRelayError
 from rtmprelay.interfaces import IFrameSubscriber, IStreamObserver, IStreamPublisher
-from rtmprelay.streams.audience import AudienceAccount, players
+from rtmprelay.streams.accounting import AudienceAccount
+from rtmprelay.streams.consumer import players
 from rtmprelay.streams.limits import StreamLimits
 from rtmprelay.streams.live_stream import LiveStream, StreamCounters
 from rtmprelay.streams.merging import Merging

@@ -6,57 +6,66 @@ from collections.abc import Hashable
 
 import attrs
 
-from rtmprelay.media import MediaKind, milliseconds_between
+from rtmprelay.media import TIMESTAMP_MODULUS, MediaKind
 from rtmprelay.streams.frames import METADATA_KEY, FrameRole, LiveFrame
 from rtmprelay.streams.limits import StreamLimits
 
+_HALF_CIRCLE = TIMESTAMP_MODULUS >> 1
+
 
 class StartupCache:
-    """Remembers the latest startup frames and the current group of pictures, both within bounds."""
+    """Remembers the latest startup frames and the current group of pictures (GOP), both within bounds."""
 
     def __init__(self, limits: StreamLimits) -> None:
         self._limits = limits
         self._startup: dict[Hashable, LiveFrame] = {}
         self._gop: list[LiveFrame] = []
         self._gop_bytes = 0
-        #: Whether a keyframe has come: before that, nobody can know what to wait for.
+        #: The newest timestamp of coded media, and when it arrived; None before the first.
+        self.newest: int | None = None
+        self.newest_at = 0.0
+        #: Whether a keyframe has come: before that, a late joiner cannot be told to wait for one.
         self.has_keyframes = False
 
-    def remember(self, frame: LiveFrame) -> None:
-        """Take note of a frame that goes through the stream."""
+    def remember(self, frame: LiveFrame, now: float) -> None:
+        """Take note of a frame. This is the frame path: distances between timestamps are computed without a call."""
         role = frame.role
-        if role is FrameRole.STARTUP:
-            self._remember_startup(frame)
-        elif role is FrameRole.KEYFRAME:
+        timestamp = frame.frame.timestamp_ms
+        if role <= FrameRole.AUDIO:
+            newest = self.newest
+            if newest is None or 0 < (timestamp - newest) % TIMESTAMP_MODULUS < _HALF_CIRCLE:
+                self.newest = timestamp
+                self.newest_at = now
+        if role is FrameRole.KEYFRAME:
             self.has_keyframes = True
             self._gop = [frame]
             self._gop_bytes = frame.size
             if frame.size > self._limits.gop_bytes:
                 self._forget_gop()
+        elif role is FrameRole.STARTUP:
+            self._remember_startup(frame)
         elif self._gop:
-            self._extend_gop(frame)
-
-    def _extend_gop(self, frame: LiveFrame) -> None:
-        self._gop.append(frame)
-        self._gop_bytes += frame.size
-        length_ms = milliseconds_between(self._gop[0].frame.timestamp_ms, frame.frame.timestamp_ms)
-        limits = self._limits
-        if (
-            self._gop_bytes > limits.gop_bytes
-            or length_ms > limits.gop_ms
-            or len(self._gop) > limits.gop_frames
-        ):
-            self._forget_gop()
+            gop = self._gop
+            gop.append(frame)
+            self._gop_bytes += frame.size
+            limits = self._limits
+            # Frames may be a little older than the keyframe before them: the distance has a sign.
+            length_ms = (
+                timestamp - gop[0].frame.timestamp_ms + _HALF_CIRCLE
+            ) % TIMESTAMP_MODULUS - _HALF_CIRCLE
             if length_ms > limits.gop_ms:
-                # Nobody knows when the next keyframe comes, or whether: streams with intra refresh have one in all.
+                # Nobody knows when the next keyframe comes: streams with intra refresh have only one.
                 self.has_keyframes = False
+                self._forget_gop()
+            elif self._gop_bytes > limits.gop_bytes or len(gop) > limits.gop_frames:
+                self._forget_gop()
 
     def _remember_startup(self, frame: LiveFrame) -> None:
         known = self._startup.get(frame.startup_key)
         if known is not None and known.frame.payload == frame.frame.payload:
             return
         if known is not None and frame.startup_key != METADATA_KEY:
-            # What was cached was made for another decoder configuration.
+            # The cached frames were made for another decoder configuration.
             self._forget_gop()
         others = [other for key, other in self._startup.items() if key != frame.startup_key]
         too_many = len(others) >= self._limits.startup_frames
@@ -67,8 +76,14 @@ class StartupCache:
         self._startup[frame.startup_key] = frame
 
     def forget_startup(self, key: Hashable) -> None:
-        """The publisher took this back."""
+        """The publisher took this startup frame back."""
         self._startup.pop(key, None)
+
+    def clear(self) -> None:
+        """The publisher is gone: forget its frames, but not how far the timestamps have come."""
+        self._startup.clear()
+        self._forget_gop()
+        self.has_keyframes = False
 
     def _forget_gop(self) -> None:
         self._gop = []
@@ -81,7 +96,7 @@ class StartupCache:
 
     @property
     def gop(self) -> tuple[int, int] | None:
-        """The timestamps of the first and the last of the cached frames."""
+        """The timestamps of the first and the last cached frame."""
         return (self._gop[0].frame.timestamp_ms, self._gop[-1].frame.timestamp_ms) if self._gop else None
 
     def header(self, kind: MediaKind) -> bytes | None:
@@ -92,20 +107,16 @@ class StartupCache:
         return None
 
     def startup_frames(self) -> list[LiveFrame]:
-        """The latest startup frames: metadata, from which players learn their tracks, then by first appearance."""
+        """The latest startup frames: metadata first, from which players learn their tracks, then by first appearance."""
         return sorted(self._startup.values(), key=lambda frame: frame.startup_key != METADATA_KEY)
 
-    def frames(self, now_ms: int) -> list[LiveFrame]:
-        """Everything for a late joiner. Decoder configuration gets the time of the first frame behind it.
-
-        Args:
-            now_ms: The timestamp at which the stream is, for a stream without cached pictures.
-        """
-        begin = self._gop[0].frame.timestamp_ms if self._gop else now_ms
+    def frames(self) -> list[LiveFrame]:
+        """Everything that a late joiner needs. Decoder configuration gets the timestamp of the first frame after it."""
+        begin = self._gop[0].frame.timestamp_ms if self._gop else self.newest or 0
         return [_moved(frame, begin) for frame in self.startup_frames()] + self._gop
 
 
 def _moved(frame: LiveFrame, timestamp_ms: int) -> LiveFrame:
-    # Metadata belongs to no time: FFmpeg takes it for a data stream of its own unless it says zero.
+    # Metadata has no time: FFmpeg takes it for a separate data stream unless its timestamp is zero.
     timestamp = 0 if frame.startup_key == METADATA_KEY else timestamp_ms
     return attrs.evolve(frame, frame=attrs.evolve(frame.frame, timestamp_ms=timestamp))

@@ -36,10 +36,10 @@ _NO_GOODBYE = struct.pack("ii", 1, 0)
 class PacedWorld:
     """A server whose windows are as wide as the test says."""
 
-    def __init__(self, viewer: float = 0.0, server: float = 0.0, intake: float = 0.0) -> None:
+    def __init__(self, viewer: float = 0.0, server: float = 0.0, reading: float = 0.0) -> None:
         self.clock = Clock()
         self.reactor: Any = EPollReactor()
-        self.merging = FixedMerging(self.clock, viewer, server, intake)
+        self.merging = FixedMerging(self.clock, viewer, server, reading)
         self.registry = StreamRegistry(merging=self.merging)
         self.told = EventList()
         bus = EventBus()

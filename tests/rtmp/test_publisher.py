@@ -533,7 +533,7 @@ class StallTests(ClientTests):
 
     def feed(self, count: int, size: int = 20_000) -> None:
         for number in range(count):
-            self.consumer.send(FrameBatch([live_frame(keyframe(number, size))]))
+            self.consumer.send(FrameBatch.of([live_frame(keyframe(number, size))]))
 
     def test_a_server_that_stops_reading_is_given_up_after_ten_seconds(self) -> None:
         self.clock.advance(7)

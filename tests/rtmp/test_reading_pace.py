@@ -46,8 +46,8 @@ class PacedTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.world = self.new_world(viewer=WINDOW)
 
-    def new_world(self, viewer: float = 0.0, server: float = 0.0, intake: float = 0.0) -> PacedWorld:
-        world = PacedWorld(viewer, server, intake)
+    def new_world(self, viewer: float = 0.0, server: float = 0.0, reading: float = 0.0) -> PacedWorld:
+        world = PacedWorld(viewer, server, reading)
         self.addCleanup(world.close)
         return world
 
@@ -155,7 +155,7 @@ class GatheringTests(PacedTests):
 
     def test_transports_in_memory_are_left_as_they_are(self) -> None:
         clock = Clock()
-        server = MemoryServer(clock=clock, merging=FixedMerging(clock, intake=WINDOW))
+        server = MemoryServer(clock=clock, merging=FixedMerging(clock, reading=WINDOW))
         encoder = server.connect()
         encoder.publish("cam")
         encoder.send(*start_frames(), *group(0))
@@ -179,7 +179,7 @@ class GatheringTests(PacedTests):
         assert viewer.frames == [inter(240), inter(280), inter(320)]
 
     def test_a_stream_that_nobody_watches_holds_up_none_that_is_watched(self) -> None:
-        world = self.new_world(viewer=0.0, intake=WINDOW)
+        world = self.new_world(viewer=0.0, reading=WINDOW)
         publisher, viewer = self.watched(world)
         other = world.publisher("other")
         for at in (0, 40):
@@ -195,7 +195,7 @@ class IntakeTests(PacedTests):
 
     @override
     def setUp(self) -> None:
-        self.world = self.new_world(intake=WINDOW)
+        self.world = self.new_world(reading=WINDOW)
         self.publisher = self.world.publisher()
         self.publisher.send(*start_frames(), keyframe(0))
         self.publisher.send(inter(40))
@@ -337,18 +337,18 @@ class EndTests(PacedTests):
     """However a publisher ends while its socket is left alone, it is told as if it had not been."""
 
     def how_it_ends(
-        self, window: float, intake: float, end: Callable[[PacedClient], None], family: socket.AddressFamily
+        self, window: float, reading: float, end: Callable[[PacedClient], None], family: socket.AddressFamily
     ) -> tuple[list[Event], list[MediaFrame]]:
         """The events of the publisher's connection, and what a viewer got, if there is one."""
-        world = self.new_world(viewer=window, intake=intake)
-        watched = not intake
+        world = self.new_world(viewer=window, reading=reading)
+        watched = not reading
         if watched:
             publisher, viewer = self.watched(world, family)
             publisher.send(inter(240))
         else:
             publisher = world.publisher(family=family)
             publisher.send(*start_frames(), *group(0), inter(200), inter(240))
-        paused = bool(window or intake)
+        paused = bool(window or reading)
         assert world.paused == paused
         told = len(world.told_of(publisher))
         end(publisher)
@@ -358,7 +358,7 @@ class EndTests(PacedTests):
             # What has gathered is read when the window closes. The end behind it is found by the next read, which may
             # wait once more; of what is too much for one read, a small rest may too.
             for _ in range(2 if end is not many_frames_and_hang_up else 6):
-                world.advance(window or intake)
+                world.advance(window or reading)
         if watched:
             viewer.pump()
         if any(isinstance(event, ConnectionClosed) for event in world.told_of(publisher)):
@@ -440,13 +440,13 @@ class OurEndTests(PacedTests):
     """The server ends something while the publisher's socket is left alone."""
 
     def test_the_server_stops(self) -> None:
-        for intake in (0.0, WINDOW):
-            world = self.new_world(viewer=WINDOW, intake=intake)
+        for reading in (0.0, WINDOW):
+            world = self.new_world(viewer=WINDOW, reading=reading)
             publisher, viewer = self.watched(world)
             publisher.send(inter(240))
             unwatched = world.publisher("unwatched")
             unwatched.send(*start_frames(), keyframe(0))
-            assert world.paused == (2 if intake else 1)
+            assert world.paused == (2 if reading else 1)
             stopped = world.factory.shut_down()
             world.turn()
             self.successResultOf(stopped)

@@ -201,7 +201,7 @@ def test_reads_and_sends_with_the_window_open(watched: bool) -> None:
     """40 ms are room for three messages: a third of the reads, and for each player a third of the sends."""
 
     def merging(clock: Clock) -> FixedMerging:
-        return FixedMerging(clock, viewer=0.04, intake=0.04)
+        return FixedMerging(clock, viewer=0.04, reading=0.04)
 
     world = CountedWorld(merging)
     publisher = publishing(world)

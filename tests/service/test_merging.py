@@ -213,7 +213,7 @@ async def test_the_end_is_told_in_the_same_words(start: Start, kind: str, way: s
 async def test_the_server_stops_in_the_middle_of_a_pause(start: Start, kind: str) -> None:
     reactor = the_reactor()
     readers, timers = set(reactor.getReaders()), set(reactor.getDelayedCalls())
-    server = start(kind, viewer=5.0, intake=5.0)
+    server = start(kind, viewer=5.0, reading=5.0)
     publisher, viewer = await server.connect(), await server.connect()
     await publisher.publish("cam")
     publisher.send(*start_frames(), *group(0))
@@ -238,7 +238,7 @@ async def test_the_server_stops_in_the_middle_of_a_pause(start: Start, kind: str
 # -- many, and fast ones -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("window", ["viewer", "intake"])
+@pytest.mark.parametrize("window", ["viewer", "reading"])
 @real_reactor_test
 async def test_many_publishers_at_once(start: Start, window: str) -> None:
     server = start(**{window: WINDOW})
@@ -279,7 +279,7 @@ async def take_all(server: PacedService, data: bytes, count: int, watched: bool)
     client.socket.close()
 
 
-@pytest.mark.parametrize("windows", [{"viewer": 0.04}, {"intake": 0.04}], ids=["watched", "unwatched"])
+@pytest.mark.parametrize("windows", [{"viewer": 0.04}, {"reading": 0.04}], ids=["watched", "unwatched"])
 @real_reactor_test
 async def test_a_fast_publisher_hardly_ever_waits(
     start: Start, windows: dict[str, float], monkeypatch: pytest.MonkeyPatch

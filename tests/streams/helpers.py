@@ -51,9 +51,9 @@ class ListingEncoder:
     name: str = ""
     calls: list[int] = attrs.field(factory=list, eq=False)
 
-    def encode(self, frames: Sequence[LiveFrame]) -> bytes:
+    def encode(self, frames: Sequence[MediaFrame]) -> bytes:
         self.calls.append(len(frames))
-        return b"".join(b"%d:%d " % (frame.role, frame.frame.timestamp_ms) for frame in frames)
+        return b"".join(b"%d:%d " % (frame.kind, frame.timestamp_ms) for frame in frames)
 
 
 @implementer(IStreamPublisher)

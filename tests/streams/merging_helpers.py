@@ -25,23 +25,22 @@ class FixedWindow(MergeWindow):
     def __init__(self, clock: IReactorTime, seconds: float) -> None:
         super().__init__(MergeRule(seconds, 0.0, 1.0), clock)
         self.seconds = seconds
-        self.counted = 0
 
     @override
-    def count(self, deliveries: int, now: float) -> None:
-        self.counted += deliveries
+    def measure(self, now: float) -> None:
+        """Leave it as it is."""
 
 
 class FixedMerging(Merging):
     """The windows of a server, each as wide as the test says."""
 
     def __init__(
-        self, clock: IReactorTime, viewer: float = WINDOW, server: float = WINDOW, intake: float = 0.0
+        self, clock: IReactorTime, viewer: float = WINDOW, server: float = WINDOW, reading: float = 0.0
     ) -> None:
         super().__init__(clock, longest=1.0)
         self.viewer = FixedWindow(clock, viewer)
         self.server = FixedWindow(clock, server)
-        self.intake = FixedWindow(clock, intake)
+        self.reading = FixedWindow(clock, reading)
 
     @override
     def window(self, pace: Pace) -> MergeWindow | None:
@@ -54,11 +53,10 @@ class KeepingEncoder:
     def __init__(self) -> None:
         self.calls = 0
 
-    def encode(self, frames: Sequence[LiveFrame]) -> bytes:
+    def encode(self, frames: Sequence[MediaFrame]) -> bytes:
         self.calls += 1
         return b"".join(
-            b"%d:%d:%s\n" % (live.frame.kind, live.frame.timestamp_ms, live.frame.payload.hex().encode())
-            for live in frames
+            b"%d:%d:%s\n" % (frame.kind, frame.timestamp_ms, frame.payload.hex().encode()) for frame in frames
         )
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typing_extensions import override
 
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.streams.consumer import Consumer
@@ -26,7 +30,7 @@ class Receiver:
             self.consumer.transport_full()
 
     def get(self, *frames: MediaFrame) -> None:
-        self.consumer.send(FrameBatch(live(*frames)))
+        self.consumer.send(FrameBatch.of(live(*frames)))
         assert self.consumer.is_balanced
 
     @property
@@ -37,13 +41,37 @@ class Receiver:
 def test_two_consumers_write_the_very_same_bytes() -> None:
     encoder = ListingEncoder()
     first, second = Receiver(encoder=encoder), Receiver(encoder=ListingEncoder())
-    batch = FrameBatch(live(video(0, key=True), audio(5)))
+    batch = FrameBatch.of(live(video(0, key=True), audio(5)))
     first.consumer.send(batch)
     second.consumer.send(batch)
     assert first.writes[0] is second.writes[0]
     assert encoder.calls == [2]
     account = first.consumer.account
     assert (account.messages_in, account.messages_sent, account.bytes_sent) == (2, 2, batch.size)
+
+
+def test_empty_result_of_an_encoder_is_shared_too() -> None:
+    """An MP4 fragment of frames without media is empty."""
+
+    class Silent(ListingEncoder):
+        @override
+        def encode(self, frames: Sequence[MediaFrame]) -> bytes:
+            self.calls.append(len(frames))
+            return b""
+
+    encoder = Silent()
+    batch = FrameBatch.of(live(audio(5)))
+    for _ in range(2):
+        assert Consumer(lambda data: None, encoder).frames_arrived(batch) == b""
+    assert encoder.calls == [1]
+
+
+def test_consumers_with_different_encoders_do_not_share_bytes() -> None:
+    first, second = ListingEncoder("first"), ListingEncoder("second")
+    batch = FrameBatch.of(live(audio(5)))
+    for encoder in (first, second, first):
+        Consumer(lambda data: None, encoder).frames_arrived(batch)
+    assert (first.calls, second.calls) == ([1], [1])
 
 
 def test_a_full_transport_is_spared_until_it_is_ready() -> None:
@@ -144,6 +172,39 @@ def test_one_that_has_left_keeps_and_writes_nothing() -> None:
     assert receiver.writes == []
     assert receiver.consumer.messages_queued == 0
     assert receiver.consumer.account.reasons() == {"closed": 3}
+
+
+@pytest.mark.parametrize("again", ["reconnect", "pause", "reception"])
+def test_old_wait_for_a_keyframe_does_not_count_when_a_new_one_begins(again: str) -> None:
+    """The longest wait begins anew: the frame that comes first would not decode."""
+    receiver = Receiver()
+    consumer = receiver.consumer
+    consumer.begin([], wait_for_keyframe=True)
+    receiver.get(video(0))
+    if again == "reconnect":
+        consumer.detach()
+        consumer.attach(receiver._write, ListingEncoder())
+        consumer.begin([], wait_for_keyframe=True)
+    elif again == "pause":
+        consumer.hold(True)
+        consumer.hold(False)
+    else:
+        consumer.want(MediaKind.VIDEO, False)
+        consumer.want(MediaKind.VIDEO, True)
+    receiver.get(video(QueueLimits().max_keyframe_wait_ms + 10_000))
+    assert receiver.times == []
+    receiver.get(video(2 * QueueLimits().max_keyframe_wait_ms + 20_000))
+    assert receiver.times == [2 * QueueLimits().max_keyframe_wait_ms + 20_000]
+
+
+def test_bytes_for_a_receiver_that_left_meanwhile_are_not_written() -> None:
+    """The fan-out writes after it has asked everybody; somebody who was asked later may have closed this connection."""
+    receiver = Receiver()
+    data = receiver.consumer.frames_arrived(FrameBatch.of(live(audio(5))))
+    assert data is not None
+    receiver.consumer.close()
+    receiver.consumer.write(data)
+    assert receiver.writes == []
 
 
 operations = st.one_of(

@@ -24,9 +24,9 @@ HEADERS = [video_header(), audio_header()]
 class Scene:
     """A stream with windows as the test wants them, and everybody who listens to it."""
 
-    def __init__(self, viewer: float = WINDOW, server: float = WINDOW, intake: float = 0.0) -> None:
+    def __init__(self, viewer: float = WINDOW, server: float = WINDOW, reading: float = 0.0) -> None:
         self.clock = Clock()
-        self.merging = FixedMerging(self.clock, viewer, server, intake)
+        self.merging = FixedMerging(self.clock, viewer, server, reading)
         self.registry = StreamRegistry(merging=self.merging)
         self.publisher = FakePublisher()
         self.stream = self.registry.publish("live/cam", self.publisher, 0.0)
@@ -248,7 +248,7 @@ def test_a_recorder_gets_each_frame_as_it_comes() -> None:
 
 
 def test_the_socket_waits_only_as_long_as_whoever_is_in_the_greatest_hurry() -> None:
-    scene = Scene(viewer=0.04, server=0.014, intake=0.03)
+    scene = Scene(viewer=0.04, server=0.014, reading=0.03)
     stream = scene.stream
     scene.send(*pictures(0))
     assert (stream.reading_pause, stream.is_watched) == (0.03, False)

@@ -43,7 +43,7 @@ def test_without_a_later_keyframe_all_video_goes_until_one_comes() -> None:
     queue = queue_of(
         video(0, key=True, size=60), audio(1), video(2, size=60), limits=QueueLimits(max_bytes=100)
     )
-    assert queue.waiting_for_keyframe
+    assert queue.is_waiting_for_keyframe
     for frame in live(video(3), audio(4), video(5, key=True), video(6)):
         queue.push(frame)
     assert taken(queue) == [audio(1), audio(4), video(5, key=True), video(6)]
@@ -106,7 +106,7 @@ def test_a_single_frame_over_the_bound_is_dropped() -> None:
     for frame in (video(0, key=True, size=101), audio(0, size=101), data(0, bytes(101))):
         queue = queue_of(frame, limits=limits)
         assert len(queue) == 0
-        assert queue.waiting_for_keyframe == (frame.kind is MediaKind.VIDEO)
+        assert queue.is_waiting_for_keyframe == (frame.kind is MediaKind.VIDEO)
 
 
 def test_configuration_survives_and_only_the_latest_of_each_kind() -> None:
@@ -168,7 +168,7 @@ def test_what_is_left_of_the_burst_makes_room_like_everything_else() -> None:
     for frame in live(video(10, size=60), audio(20), video(30, size=60)):
         queue.push(frame)
     assert taken(queue) == [video_header(), audio(20)]
-    assert queue.waiting_for_keyframe
+    assert queue.is_waiting_for_keyframe
 
 
 def test_clearing_accounts_for_everything() -> None:
@@ -289,12 +289,12 @@ def test_waiting_for_a_keyframe_has_an_end() -> None:
     """A stream with intra refresh has no second keyframe: after half a minute of video any frame will do."""
     account = DeliveryAccount()
     queue = FrameQueue(QueueLimits(), account)
-    queue.waiting_for_keyframe = True
+    queue.wait_for_keyframe()
     for second in range(32):
         queue.push(live(video(second * 1000))[0])
     assert account.dropped_by_reason[DropReason.WAITING_FOR_KEYFRAME] == 31
     assert len(queue) == 1
-    assert not queue.waiting_for_keyframe
+    assert not queue.is_waiting_for_keyframe
 
 
 def test_data_with_any_timestamp_costs_nobody_a_picture() -> None:

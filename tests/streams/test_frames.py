@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.streams.frames import METADATA_KEY, FrameBatch, FrameRole, live_frame
+from rtmprelay.streams.frames import METADATA_KEY, USUAL_LOOKS, FrameBatch, FrameRole, live_frame, look_at
 from tests.streams.helpers import (
     AAC_HEADER,
     AVC_HEADER,
     METADATA,
-    ListingEncoder,
     audio,
     data,
     live,
@@ -75,20 +76,34 @@ def test_a_header_of_another_codec_replaces_the_one_before() -> None:
     assert avc.startup_key == hevc.startup_key
 
 
-def test_a_batch_is_encoded_once_for_equal_encoders() -> None:
-    first, equal, other = ListingEncoder(), ListingEncoder(), ListingEncoder("other")
-    batch = FrameBatch(live(audio(1), video(2)))
-    assert batch.encoded(first) is batch.encoded(equal) is batch.encoded(first)
-    batch.encoded(other)
-    assert (first.calls, equal.calls, other.calls) == ([2], [], [2])
+@pytest.mark.parametrize("kind", [MediaKind.VIDEO, MediaKind.AUDIO])
+def test_table_of_usual_looks_says_what_the_long_way_says(kind: MediaKind) -> None:
+    for payload in (bytes(pair) + b"rest of it" for pair in product(range(256), repeat=2)):
+        look = USUAL_LOOKS[kind].get(payload[:2])
+        assert look is None or look == look_at(kind, payload)
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        (MediaKind.VIDEO, b"\x17\x01"),
+        (MediaKind.VIDEO, b"\x27\x01"),
+        (MediaKind.AUDIO, b"\xaf\x01"),
+        (MediaKind.AUDIO, b"\xaf\x00"),
+    ],
+)
+def test_h264_and_aac_are_in_the_table_of_usual_looks(kind: MediaKind, payload: bytes) -> None:
+    assert payload in USUAL_LOOKS[kind]
+
+
+def test_enhanced_payloads_are_not_in_the_table_of_usual_looks() -> None:
+    assert not [prefix for prefix in USUAL_LOOKS[MediaKind.VIDEO] if prefix[0] & 0x80]
+    assert not [prefix for prefix in USUAL_LOOKS[MediaKind.AUDIO] if prefix[0] >> 4 == 9]
+
+
+def test_batch_knows_its_count_and_size() -> None:
+    batch = FrameBatch.of(live(audio(1), video(2)))
     assert (batch.count, batch.size) == (2, 15)
-
-
-def test_an_empty_result_is_remembered_too() -> None:
-    encoder = ListingEncoder()
-    batch = FrameBatch([])
-    assert batch.encoded(encoder) == batch.encoded(encoder) == b""
-    assert encoder.calls == [0]
 
 
 def test_data_frames_have_no_codec() -> None:

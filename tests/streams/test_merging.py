@@ -12,7 +12,7 @@ from rtmprelay.streams.merging import (
     MergeWindow,
     Merging,
     Pace,
-    intake_rule,
+    reading_rule,
     server_rule,
     viewer_rule,
 )
@@ -42,10 +42,10 @@ from rtmprelay.streams.merging import (
         (server_rule(0.04), 3_650, 12),
         (server_rule(0.0), 3_650, 0),
         # Four publishers, fifty.
-        (intake_rule(0.04), 292, 0),
-        (intake_rule(0.04), 900, 20),
-        (intake_rule(0.04), 3_650, 40),
-        (intake_rule(0.0), 3_650, 0),
+        (reading_rule(0.04), 292, 0),
+        (reading_rule(0.04), 900, 20),
+        (reading_rule(0.04), 3_650, 40),
+        (reading_rule(0.0), 3_650, 0),
     ],
 )
 def test_the_window_grows_with_the_load(rule: MergeRule, load: float, milliseconds: float) -> None:
@@ -53,7 +53,7 @@ def test_the_window_grows_with_the_load(rule: MergeRule, load: float, millisecon
 
 
 @given(
-    st.sampled_from([viewer_rule, server_rule, intake_rule]),
+    st.sampled_from([viewer_rule, server_rule, reading_rule]),
     st.floats(0, 1),
     st.floats(0, 1e7),
     st.floats(0, 1e7),
@@ -69,11 +69,18 @@ def test_more_load_never_means_a_shorter_window_or_one_beyond_the_bound(
 # -- measuring -----------------------------------------------------------------------------------------------
 
 
+def load(window: MergeWindow, clock: Clock, deliveries: int) -> None:
+    """Deliver, as a stream does."""
+    window.load += deliveries
+    if clock.seconds() >= window.measure_at:
+        window.measure(clock.seconds())
+
+
 def measured(window: MergeWindow, clock: Clock, deliveries_per_second: int, seconds: float) -> None:
     """Let so much load be there for so long, in steps of 20 ms."""
     for _ in range(round(seconds / 0.02)):
         clock.advance(0.02)
-        window.count(round(deliveries_per_second * 0.02), clock.seconds())
+        load(window, clock, round(deliveries_per_second * 0.02))
 
 
 def test_the_load_is_measured_over_half_a_second() -> None:
@@ -83,15 +90,14 @@ def test_the_load_is_measured_over_half_a_second() -> None:
     assert window.seconds == 0
     measured(window, clock, 20_000, 0.04)
     assert window.seconds == 0.04
-    assert window.deliveries_per_second == pytest.approx(20_000, rel=0.05)
 
 
 def test_load_that_comes_and_goes() -> None:
     clock = Clock()
     window = MergeWindow(viewer_rule(0.04), clock)
     seen: list[float] = []
-    for load in (1_000, 20_000, 6_250, 20_000, 1_000):
-        measured(window, clock, load, 1.04)
+    for rate in (1_000, 20_000, 6_250, 20_000, 1_000):
+        measured(window, clock, rate, 1.04)
         seen.append(round(window.seconds, 2))
     assert seen == [0, 0.04, 0.02, 0.04, 0]
 
@@ -102,7 +108,7 @@ def test_the_first_frame_after_a_long_silence_does_not_wait() -> None:
     measured(window, clock, 20_000, 1.0)
     assert window.seconds == 0.04
     clock.advance(3600)
-    window.count(200, clock.seconds())
+    load(window, clock, 200)
     assert window.seconds == 0
 
 
@@ -111,7 +117,7 @@ def test_one_burst_on_an_idle_server_is_no_load() -> None:
     clock = Clock()
     window = MergeWindow(viewer_rule(0.04), clock)
     clock.advance(60)
-    window.count(1_000, clock.seconds())
+    load(window, clock, 1_000)
     assert window.seconds == 0
 
 
@@ -127,7 +133,7 @@ def test_each_pace_has_its_own_window_and_its_own_load() -> None:
     measured(server, clock, 10_000, 1.0)
     assert viewer.seconds == 0
     assert server.seconds == pytest.approx(0.012)
-    assert merging.intake.seconds == 0
+    assert merging.reading.seconds == 0
 
 
 def test_who_wants_everything_at_once_has_no_window() -> None:
@@ -139,5 +145,5 @@ def test_switched_off_nothing_ever_waits(longest: float) -> None:
     clock = Clock()
     merging = Merging(clock, longest)
     assert [merging.window(pace) for pace in Pace] == [None, None, None]
-    measured(merging.intake, clock, 1_000_000, 2.0)
-    assert merging.intake.seconds == 0
+    measured(merging.reading, clock, 1_000_000, 2.0)
+    assert merging.reading.seconds == 0

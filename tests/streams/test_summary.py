@@ -17,7 +17,7 @@ def video(timestamp_ms: int, content: bytes = b"", first: bytes = b"\x27\x01\x00
 def record_of(*batches: list[LiveFrame]) -> DeliveryRecord:
     record = DeliveryRecord()
     for number, batch in enumerate(batches):
-        record.add(FrameBatch(batch).summary(), float(number))
+        record.add(FrameBatch.of(batch).summary(), float(number))
     return record
 
 
@@ -67,6 +67,6 @@ def test_the_time_of_the_last_delivery() -> None:
 
 
 def test_a_batch_is_summed_up_once() -> None:
-    batch = FrameBatch([video(0)])
+    batch = FrameBatch.of([video(0)])
     assert batch.summary() is batch.summary()
     assert batch.summary() == summarize(batch.frames)

@@ -17,7 +17,8 @@ from rtmprelay.flv.codec_headers import OPUS_RATE, aac_sampling, picture_size
 from rtmprelay.flv.names import split_key
 from rtmprelay.flv.tags import audio_content
 from rtmprelay.media import MediaKind, milliseconds_between
-from rtmprelay.streams.audience import AudienceAccount, players
+from rtmprelay.streams.accounting import AudienceAccount
+from rtmprelay.streams.consumer import players
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.web.api.sampling import StreamRates
 from rtmprelay.web.server.responses import iso_time

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay import __version__
-from rtmprelay.streams.audience import players
+from rtmprelay.streams.consumer import players
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.web.api.sampling import RateSampler
 from rtmprelay.web.api.shapes import Json, Now, destination_json, health_json, recording_json, stream_json

@@ -15,8 +15,8 @@ from prometheus_client.registry import Collector
 
 from rtmprelay import __version__
 from rtmprelay.events import ConnectRefused, PlayRefused, PublishRefused
-from rtmprelay.streams.accounting import DropReason
-from rtmprelay.streams.audience import AudienceAccount, players
+from rtmprelay.streams.accounting import AudienceAccount, DropReason
+from rtmprelay.streams.consumer import players
 from rtmprelay.streams.live_stream import StreamCounters
 from rtmprelay.web.api.sampling import RateSampler
 from rtmprelay.web.api.status import RelayView

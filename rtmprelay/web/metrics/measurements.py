@@ -11,7 +11,8 @@ from zope.interface import implementer
 
 from rtmprelay.events import ConnectionClosed, Event
 from rtmprelay.interfaces import IEventSink
-from rtmprelay.streams.audience import AudienceAccount, players
+from rtmprelay.streams.accounting import AudienceAccount
+from rtmprelay.streams.consumer import players
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.registry import StreamRegistry
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rtmprelay.streams.stalls import StallMeter
+from rtmprelay.streams.accounting import StallMeter
 
 
 def test_only_what_lasts_is_a_stall() -> None:
