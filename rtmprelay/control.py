@@ -1,4 +1,4 @@
-"""A relay as its HTTP part sees and steers it; what is to last is written to the configuration file."""
+"""What the HTTP part sees and changes of a relay, with the changes that are kept in the configuration file."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 import attrs
 from twisted.internet.defer import Deferred, DeferredLock, succeed
 
-from rtmprelay.destinations.config_file import destination_from_entry
-from rtmprelay.destinations.file_editing import RelayFile
-from rtmprelay.destinations.manager import Changes, DestinationManager, refuse_duplicates
-from rtmprelay.destinations.settings import DestinationSettings
+from rtmprelay.destinations.config_file import RelayFile, destination_from_entry
+from rtmprelay.destinations.manager import Changes, DestinationManager
+from rtmprelay.destinations.settings import DestinationSettings, refuse_duplicates
 from rtmprelay.destinations.status import DestinationStatus
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_bus import EventBus
@@ -26,13 +25,13 @@ InThread = Callable[..., Deferred[Any]]
 
 
 @attrs.define(eq=False)
-class RelaySteering:
+class RelayControl:
     """Fulfils `rtmprelay.web.http_service.Relay`.
 
     Args:
-        file: Where lasting destinations stand, if there is such a file.
+        file: The configuration file, if there is one; destinations in it are `lasting`.
         in_thread: Calls a function in a thread.
-        rtmp_ports: Says where RTMP is spoken.
+        rtmp_ports: Returns the RTMP ports.
     """
 
     registry: StreamRegistry
@@ -43,69 +42,70 @@ class RelaySteering:
     _file: RelayFile | None
     _in_thread: InThread
     _rtmp_ports: Callable[[], Sequence[tuple[str, int]]] = tuple
-    #: Added while running, and in no file: a new reading of the file leaves them alone.
+    #: Destinations that were added while the server runs and are in no file: `reload` keeps them.
     _added: dict[str, DestinationSettings] = attrs.field(factory=dict)
-    #: Switched on or off while running, with what the configuration said then.
+    #: Destinations that were enabled or disabled while the server runs: what they are now, and what the configuration
+    #: said then.
     _switched: dict[str, tuple[bool, bool]] = attrs.field(factory=dict)
-    _writing: DeferredLock = attrs.field(factory=DeferredLock)
+    _lock: DeferredLock = attrs.field(factory=DeferredLock)
 
-    # -- how it is -------------------------------------------------------------------------------------------
+    # -- status ----------------------------------------------------------------------------------------------
 
     @property
     def connections(self) -> int:
-        """How many RTMP connections there are."""
+        """The number of RTMP connections."""
         return self._factory.connection_count
 
     @property
     def connections_refused(self) -> int:
-        """How many were not wanted so far."""
+        """The number of RTMP connections that were refused so far."""
         return self._factory.connections_refused
 
     def refusals_by_limit(self) -> Mapping[str, int]:
-        """How many connections and players were not wanted so far, by the limit that they would have been over."""
+        """How many connections and players were refused so far, by the limit that they would have exceeded."""
         return {**self._factory.refused_by_limit, "max_players": self.registry.players_refused}
 
     def rtmp_ports(self) -> Sequence[tuple[str, int]]:
-        """Where RTMP is spoken: `rtmp` or `rtmps`, and the port."""
+        """The RTMP listeners: `rtmp` or `rtmps`, and the port."""
         return self._rtmp_ports()
 
     @property
     def destination_count(self) -> int:
-        """How many destinations there are."""
+        """The number of destinations."""
         return len(self._destinations)
 
     def destination_statuses(self) -> Iterable[DestinationStatus]:
-        """How all destinations are, worked out one by one."""
+        """The status of each destination, computed one at a time."""
         return (destination.status() for destination in self._destinations)
 
     def destination_status(self, name: str) -> DestinationStatus | None:
-        """How one destination is, if there is one of this name."""
+        """The status of the destination of this name."""
         return next((one.status() for one in self._destinations if one.name == name), None)
 
     def destination_bytes(self) -> Mapping[str, int]:
-        """What each destination has been sent."""
+        """The bytes that were sent to each destination."""
         return {destination.name: destination.bytes_sent for destination in self._destinations}
 
     def destination_streams(self) -> Mapping[str, Sequence[str]]:
-        """Which streams go to each destination."""
+        """The streams that are sent to each destination."""
         return {destination.name: destination.streams for destination in self._destinations}
 
     def is_lasting(self, destination: str) -> bool:
-        """Whether a destination stands in the configuration file."""
+        """Whether a destination is in the configuration file."""
         return self._file is not None and destination in self._file.names
 
     def recording_statuses(self) -> Sequence[RecordingStatus]:
-        """How all recordings are."""
+        """The status of each recording."""
         return self._recordings.statuses()
 
     def recording_totals(self) -> RecordingTotals:
-        """What all recordings so far have taken and lost."""
+        """What was recorded and lost so far, by all recordings together."""
         return self._recordings.totals()
 
     # -- changes ---------------------------------------------------------------------------------------------
 
     def add_destination(self, entry: Mapping[str, object], lasting: bool) -> Deferred[str]:
-        """Use one more destination, described as in the configuration file; fires with its name."""
+        """Add a destination, described as in the configuration file; fires with its name."""
         return self._one_at_a_time(self._add, entry, lasting)
 
     async def _add(self, entry: Mapping[str, object], lasting: bool) -> str:
@@ -114,7 +114,7 @@ class RelaySteering:
         if lasting:
             await self._in_thread(self._file_for_changes().add, entry)
             if settings.name in self._destinations:
-                # The file was read again at that very moment.
+                # Meanwhile a reload found it in the file.
                 return settings.name
         self._destinations.add(settings)
         if not lasting:
@@ -136,7 +136,7 @@ class RelaySteering:
         return self._file
 
     def remove_destination(self, name: str, lasting: bool) -> Deferred[None]:
-        """Use a destination no longer. It says goodbye to its server behind our back."""
+        """Remove a destination; its goodbye to the server may take longer than this."""
         return self._one_at_a_time(self._remove, name, lasting)
 
     async def _remove(self, name: str, lasting: bool) -> None:
@@ -149,7 +149,7 @@ class RelaySteering:
         self._switched.pop(name, None)
 
     def enable_destination(self, name: str, enabled: bool, lasting: bool) -> Deferred[None]:
-        """Use a destination, or keep it without using it."""
+        """Enable or disable a destination."""
         return self._one_at_a_time(self._enable, name, enabled, lasting)
 
     async def _enable(self, name: str, enabled: bool, lasting: bool) -> None:
@@ -171,12 +171,12 @@ class RelaySteering:
             self._destinations.disable(name)
 
     def reconnect_destination(self, name: str) -> None:
-        """Break a destination's connections off, or wait no longer, and try now."""
+        """End the connections of a destination, or its waiting for the next attempt, and connect now."""
         self._refuse_missing(name)
         self._destinations.reconnect(name)
 
     def end_publish(self, key: str) -> None:
-        """Send the publisher of a stream away."""
+        """Disconnect the publisher of a stream."""
         stream = self.registry.get(key)
         if stream is None or stream.publisher is None:
             raise NotThereError("nobody publishes this stream now: /streams lists them all")
@@ -190,15 +190,15 @@ class RelaySteering:
         return next(one.settings for one in self._destinations if one.name == name)
 
     def _one_at_a_time(self, change: Callable[..., Any], *arguments: object) -> Deferred[Any]:
-        """Two changes never write the file, or decide what is free, at the same time."""
-        return self._writing.run(lambda: Deferred.fromCoroutine(change(*arguments)))
+        """Make changes one after the other: two would write the file, or find the same name free, at the same time."""
+        return self._lock.run(lambda: Deferred.fromCoroutine(change(*arguments)))
 
-    # -- the configuration, read again -----------------------------------------------------------------------
+    # -- reload ----------------------------------------------------------------------------------------------
 
     def reload(self, configured: Iterable[DestinationSettings]) -> Changes:
-        """Apply a new configuration. What was added, or switched on and off, while running stays so."""
-        # A switch counts until the configuration has a new opinion.
+        """Apply a new configuration. Destinations that were added, enabled or disabled over HTTP stay so."""
         configured = list(configured)
+        # Until the configuration itself changes `enabled`.
         switched = {
             settings.name: self._switched[settings.name]
             for settings in configured
@@ -228,5 +228,5 @@ def _goes_with(settings: DestinationSettings, others: list[DestinationSettings])
 
 
 def at_once(function: Callable[..., Any], *arguments: object) -> Deferred[Any]:
-    """For a reactor without threads, such as a test's clock."""
+    """An `InThread` for a reactor without threads, such as a test's clock."""
     return succeed(function(*arguments))

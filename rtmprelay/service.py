@@ -28,8 +28,8 @@ from rtmprelay import __version__
 from rtmprelay.access.gate import Gate
 from rtmprelay.clock import steady
 from rtmprelay.config.relay import RelayConfig
-from rtmprelay.control import InThread, RelaySteering, at_once
-from rtmprelay.destinations.file_editing import RelayFile
+from rtmprelay.control import InThread, RelayControl, at_once
+from rtmprelay.destinations.config_file import RelayFile
 from rtmprelay.destinations.manager import DestinationManager
 from rtmprelay.destinations.outlet import EndpointMaker, OutletContext
 from rtmprelay.destinations.settings import DestinationSettings
@@ -131,7 +131,7 @@ class RelayService(MultiService):
         gate: Says who may publish and play.
         factory: The protocol factory, if you want to listen in your own way.
         http: What is shown over HTTP; None if the configuration does not want it.
-        steering: What the HTTP part can see and change; `reload` applies another list of destinations.
+        control: What the HTTP part sees and changes; `reload` applies another list of destinations.
     """
 
     _log = Logger()
@@ -181,7 +181,7 @@ class RelayService(MultiService):
             self.config.recording, self.registry, self.events, reactor, _caller_from_threads(reactor)
         )
         relay_config = self.config.relay_config
-        self.steering = RelaySteering(
+        self.control = RelayControl(
             self.registry,
             self.events,
             self.destinations,
@@ -195,7 +195,7 @@ class RelayService(MultiService):
         self._http_listener: Listener | None = None
         if self.config.http.listen is not None:
             self.http = HttpPart(
-                self.steering,
+                self.control,
                 self.config.http,
                 steady(reactor),
                 _live_media_settings(self.config),
@@ -209,6 +209,11 @@ class RelayService(MultiService):
     def addresses(self) -> list[IAddress]:
         """Where the service listens, once it does; with port 0 this tells which one it got."""
         return [listener.address for listener in self._listeners if listener.address is not None]
+
+    @property
+    def steering(self) -> RelayControl:
+        """The former name of `control`."""
+        return self.control
 
     def _rtmp_ports(self) -> list[tuple[str, int]]:
         found: list[tuple[str, int]] = []

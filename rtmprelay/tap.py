@@ -112,7 +112,7 @@ class _LoggingRelayService(RelayService):
             self._log.info("There is no --relay-config to read again")
             return
         try:
-            changes = self.steering.reload(self.reread())
+            changes = self.control.reload(self.reread())
         except ConfigError as error:
             self._log.error("The destinations stay as they are: {reason}", reason=str(error))
         else:
@@ -131,7 +131,7 @@ def _check_destinations(destinations: tuple[DestinationSettings, ...]) -> NoRetu
         reports = await check_destinations(reactor, destinations)
         for report in reports:
             sys.stdout.write("\n".join(report.lines()) + "\n")
-        if not all(report.fine for report in reports):
+        if not all(report.succeeded for report in reports):
             raise SystemExit(1)
 
     react(lambda reactor: Deferred.fromCoroutine(check(reactor)))

@@ -17,9 +17,8 @@ from rtmprelay import __version__, logs
 from rtmprelay.config import relay as config
 from rtmprelay.config.limits import limits_help, with_limits
 from rtmprelay.config.plugins import make_authorizer, make_event_sink, plugins_help
-from rtmprelay.destinations.config_file import destination_from_url, read_relay_config
-from rtmprelay.destinations.manager import refuse_duplicates
-from rtmprelay.destinations.settings import DestinationSettings
+from rtmprelay.destinations.config_file import read_relay_config
+from rtmprelay.destinations.settings import DestinationSettings, destination_from_url, refuse_duplicates
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import SMALLEST_FILE, EventLogSettings
 from rtmprelay.quantities import read_duration, read_size

@@ -1,1 +1,1 @@
-"""Other servers that get the live streams: routing, reconnection, accounts."""
+"""Sends live streams on to other servers."""

@@ -1,8 +1,8 @@
-"""The relay configuration: a JSON file that names the destinations.
+"""The relay configuration file: JSON with a list of destinations, read by the server and changed over HTTP.
 
     {"destinations": [{"name": "YouTube", "url": "rtmps://host/app", "stream_key": "${YOUTUBE_KEY}"}]}
 
-Everything that is wrong with it is told at once, each with its place, and never with a key.
+An error message lists all mistakes with their places, and shows no key.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
+import stat
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -19,8 +21,7 @@ import attrs
 from cattrs import BaseValidationError, Converter, transform_error
 from cattrs.gen import make_dict_structure_fn
 
-from rtmprelay.destinations.manager import refuse_duplicates
-from rtmprelay.destinations.settings import DestinationSettings
+from rtmprelay.destinations.settings import DestinationSettings, refuse_duplicates
 from rtmprelay.errors import ConfigError
 from rtmprelay.files.pem import read_certificates
 from rtmprelay.files.secret_file import read_secret, read_text
@@ -32,33 +33,33 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 @attrs.frozen
 class _DestinationEntry:
-    """One destination as the file has it. docs/reference/configuration.rst shows these comments."""
+    """One destination as it stands in the file. docs/reference/configuration.rst shows these comments."""
 
-    #: What the log, the status and the metrics call it.
+    #: The name of the destination in the log, the status and the metrics.
     name: str
     #: The address, with or without the key.
     url: str
     #: The key; `${NAME}` takes it from the environment.
     stream_key: str | None = None
-    #: A file with the key in it.
+    #: A file that holds the key.
     stream_key_file: str | None = None
-    #: Addresses to go to when `url` does not work, in this order.
+    #: Addresses to try when `url` does not work, in this order.
     backup: list[str] = attrs.field(factory=list)
-    #: Failures in a row after which the next address is tried; one that works is stayed with.
+    #: Failures in a row after which the next address is tried. The relay stays with an address that works.
     failures_before_backup: int = 3
-    #: Whether it is used.
+    #: Whether streams are sent there.
     enabled: bool = True
-    #: Failures in a row after which it is given up until the next source; 0 never gives up.
+    #: Retries in a row after which it is given up until the next publisher; 0 never gives up.
     max_retries: int = 0
-    #: Which streams go there: a glob on `app/name`.
+    #: Which streams are sent there: a glob on `app/name`.
     match: str = "*"
-    #: Seconds for which it is held when its source is lost without a goodbye.
+    #: Seconds for which the connection is kept when the publisher is lost without a goodbye.
     linger: float = 10.0
     #: Whether the certificate of an rtmps server is checked.
     verify: bool = True
     #: Certificates to trust instead of the system's, for a private server.
     ca_file: str | None = None
-    #: Whatever you want to remember about it.
+    #: Notes of yours; the status shows them.
     metadata: dict[str, Any] = attrs.field(factory=dict)
 
 
@@ -68,7 +69,7 @@ class _RelayFile:
 
 
 def _exactly(kind: type, name: str) -> Any:
-    """A reader for values that must be of this type already: text is no number, and a number is no text."""
+    """A hook that accepts this type alone and converts nothing: "3" is not a number, and 3 is not text."""
 
     def read(value: object, _: type) -> object:
         if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
@@ -92,7 +93,7 @@ def _converter() -> Converter:
     converter.register_structure_hook(float, _read_float)
 
     def read_list(value: object, kind: Any) -> list[object]:
-        # Left alone, a text would do as the list of its characters.
+        # cattrs would take a text for the list of its characters.
         if not isinstance(value, list):
             raise ValueError("a list is expected")
         (item,) = get_args(kind)
@@ -125,19 +126,23 @@ def _describe(error: BaseException, _: type | None) -> str:
 def parse_relay_config(
     text: str, environment: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> list[DestinationSettings]:
-    """The destinations that a configuration names.
+    """The destinations in the text of a configuration.
 
     Args:
-        folder: Where relative names of key files and certificates begin.
+        environment: Where `${NAME}` is looked up; the environment of the process if None.
+        folder: The folder that relative names of key files and certificates start from.
+
+    Raises:
+        ConfigError: Something is wrong with it.
     """
     try:
         document = json.loads(text)
     except ValueError as error:
         raise ConfigError(f"it is not valid JSON: {error}") from None
     except RecursionError:
-        raise ConfigError("it is not valid JSON for us: it is nested too deeply") from None
+        raise ConfigError("it is not valid JSON: it is nested too deeply") from None
     if not isinstance(document, dict):
-        raise ConfigError('it is no JSON object with a field "destinations"')
+        raise ConfigError('it is not a JSON object with a field "destinations"')
     try:
         entries = _converter().structure(document, _RelayFile).destinations
     except BaseValidationError as error:
@@ -203,7 +208,7 @@ def _filled_in_key(text: str, environment: Mapping[str, str]) -> str:
     except ConfigError as error:
         raise ConfigError(f"stream_key: {error}") from None
     if text and not key:
-        # Without a key, the source's name would be taken for one.
+        # Without a key, the stream would be published under its own name.
         raise ConfigError(f"stream_key: {text} is empty in the environment")
     return key
 
@@ -224,7 +229,7 @@ def _url(text: str, field: str, key: Secret | None, environment: Mapping[str, st
 
 
 def _fill_in(text: str, environment: Mapping[str, str]) -> str:
-    """Replace `${NAME}` by the environment's value."""
+    """Replace each `${NAME}` with its value in the environment."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in environment:
@@ -234,15 +239,19 @@ def _fill_in(text: str, environment: Mapping[str, str]) -> str:
     return _VARIABLE.sub(value, text)
 
 
-#: Names stand in metrics and on screens.
+#: Characters of a name that comes with a request: it is shown in metrics and on the page.
 _LONGEST_REQUESTED_NAME = 128
 
-#: What names a file of the server. A request must not be able to have one sent somewhere as a key.
+#: Fields that name a file of the server. With them a request could have any file sent to its own server as a key.
 _FILE_FIELDS = ("stream_key_file", "ca_file")
 
 
 def destination_from_entry(entry: Mapping[str, object]) -> DestinationSettings:
-    """The destination that a request describes: an entry of the file, but without files and environment."""
+    """The destination in a request: an entry as in the file, but without files and the environment.
+
+    Raises:
+        ConfigError: Something is wrong with it.
+    """
     for field in _FILE_FIELDS:
         if entry.get(field) is not None:
             raise ConfigError(f"{field} names a file on the server: only the configuration file may do that")
@@ -260,7 +269,11 @@ def destination_from_entry(entry: Mapping[str, object]) -> DestinationSettings:
 
 
 def read_relay_config(path: str) -> list[DestinationSettings]:
-    """The destinations that a file names; relative names in it begin at its folder."""
+    """The destinations in a file; relative names in it start from its folder.
+
+    Raises:
+        ConfigError: The file cannot be read, or something is wrong with it.
+    """
     text = read_text(Path(path))
     try:
         return parse_relay_config(text, folder=Path(path).parent)
@@ -268,12 +281,112 @@ def read_relay_config(path: str) -> list[DestinationSettings]:
         raise ConfigError(f"{path!r}: {error}") from None
 
 
-def destination_from_url(text: str, taken: set[str]) -> DestinationSettings:
-    """The destination that `--relay-to URL` means; its name is its place, numbered if that is taken."""
-    url = RtmpUrl.parse(text)
-    name = url.place
-    number = 2
-    while name in taken:
-        name = f"{url.place}-{number}"
-        number += 1
-    return DestinationSettings(name=name, url=url)
+_Entries = list[dict[str, Any]]
+
+
+class RelayFile:
+    """The configuration file, changed one entry at a time. All methods wait for the disk.
+
+    Other entries keep their order, their placeholders and their unknown fields. The file is replaced as a whole: a
+    crash leaves the old one or the new one.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        #: The names of the destinations in the file, when it was read or changed the last time.
+        self.names: frozenset[str] = frozenset()
+        self.reread_names()
+
+    def reread_names(self) -> None:
+        """Read `names` again; they stay as they are if the file cannot be read."""
+        with suppress(ConfigError, ValueError, RecursionError):
+            self.names = _names(_entries(json.loads(read_text(Path(self._path)))))
+
+    def add(self, entry: Mapping[str, object]) -> None:
+        def change(entries: _Entries) -> None:
+            if entry.get("name") in _names(entries):
+                raise ConfigError(f"{self._path!r} has a destination {entry.get('name')!r} already")
+            entries.append(dict(entry))
+
+        self._change(change)
+
+    def remove(self, name: str) -> None:
+        def change(entries: _Entries) -> None:
+            entries[:] = [entry for entry in entries if entry is not self._entry(entries, name)]
+
+        self._change(change)
+
+    def enable(self, name: str, enabled: bool) -> None:
+        def change(entries: _Entries) -> None:
+            self._entry(entries, name)["enabled"] = enabled
+
+        self._change(change)
+
+    def _entry(self, entries: _Entries, name: str) -> dict[str, Any]:
+        for entry in entries:
+            if entry.get("name") == name:
+                return entry
+        raise ConfigError(
+            f"lasting is not possible: {name!r} is not in {self._path!r}; it comes from the command line,"
+            " or was added without lasting"
+        )
+
+    def _change(self, change: Callable[[_Entries], None]) -> None:
+        text = read_text(Path(self._path))
+        folder = Path(self._path).parent
+        try:
+            # A file with mistakes is left to whoever made them.
+            parse_relay_config(text, folder=folder)
+            document = json.loads(text)
+        except ConfigError as error:
+            raise ConfigError(f"{self._path!r} cannot be changed until it is corrected: {error}") from None
+        entries = _entries(document)
+        change(entries)
+        changed = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+        parse_relay_config(changed, folder=folder)
+        try:
+            replace_file(Path(self._path), changed.encode("utf-8", "surrogatepass"))
+        except OSError as error:
+            raise ConfigError(f"{self._path!r} cannot be written: {error.strerror}") from None
+        self.names = _names(entries)
+
+
+def _entries(document: Any) -> _Entries:
+    entries = document["destinations"] if isinstance(document, dict) and "destinations" in document else []
+    return entries if isinstance(entries, list) else []
+
+
+def _names(entries: _Entries) -> frozenset[str]:
+    return frozenset(str(entry.get("name")) for entry in entries if isinstance(entry, dict))
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Replace the content of a file in one step; its permissions, its owner and links to it stay."""
+    target = Path(os.path.realpath(path))
+    before = target.stat()
+    new = target.with_name(f".{target.name}.{os.getpid()}.new")
+    # It holds keys: nobody else may read it, not even for a moment.
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            with suppress(PermissionError):
+                os.fchown(file.fileno(), before.st_uid, before.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
+            os.fsync(file.fileno())
+        os.replace(new, target)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Write the folder to the disk: until then, a crash may bring the old file back."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

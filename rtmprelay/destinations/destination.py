@@ -1,4 +1,4 @@
-"""One configured destination: which streams it gets, and how it is."""
+"""One configured destination: the streams that are sent there, and their status added up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import attrs
-from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.defer import Deferred, gatherResults, succeed
 
 from rtmprelay import events
 from rtmprelay.destinations.outlet import Outlet, OutletContext
@@ -17,8 +17,8 @@ from rtmprelay.wire.url import RtmpUrl
 
 
 @attrs.define(eq=False)
-class _Past:
-    """What outlets that have ended delivered; it stays in the destination's account."""
+class _EndedOutlets:
+    """What outlets that have ended delivered: totals never go down."""
 
     messages_sent: int = 0
     messages_dropped: int = 0
@@ -30,7 +30,6 @@ class _Past:
     error_class: str | None = None
 
     def add(self, outlet: OutletStatus) -> None:
-        """Take an outlet into the account."""
         self.messages_sent += outlet.messages_sent
         self.messages_dropped += outlet.messages_dropped
         self.bytes_sent += outlet.bytes_sent
@@ -41,126 +40,127 @@ class _Past:
 
 
 class Destination:
-    """Has an outlet for each stream that goes there."""
+    """Has an outlet for each stream that is sent there.
+
+    Args:
+        on_released: Called when a target has become free.
+    """
 
     def __init__(
-        self, settings: DestinationSettings, context: OutletContext, released: Callable[[], None]
+        self, settings: DestinationSettings, context: OutletContext, on_released: Callable[[], None]
     ) -> None:
         self.settings = settings
         self._context = context
-        self._released = released
+        self._on_released = on_released
         self._outlets: dict[str, Outlet] = {}
-        # Which streams were told that another one holds their target, and which one that was.
-        self._refused: dict[str, str] = {}
-        self._past = _Past()
+        # The streams whose target was taken, and what held it when that was reported.
+        self._reported_refusals: dict[str, str] = {}
+        self._ended = _EndedOutlets()
 
     @property
     def name(self) -> str:
-        """What it is called."""
         return self.settings.name
 
     def target_of(self, stream: LiveStream) -> RtmpUrl:
-        """Where a stream would go."""
+        """The address that a stream would be sent to."""
         app, _, name = stream.key.rpartition("/")
         return self.settings.url.filled_in(app, name)
 
     # -- streams ---------------------------------------------------------------------------------------------
 
-    def lacks(self, stream: LiveStream) -> bool:
-        """Whether a stream is for us, and does not come here yet."""
+    def should_take(self, stream: LiveStream) -> bool:
+        """Whether a stream is to be sent here, and is not yet."""
         return self.settings.enabled and self.settings.wants(stream.key) and stream.key not in self._outlets
 
     def holder_of(self, target: RtmpUrl) -> str | None:
-        """Which of its streams goes to this place, or is just leaving it."""
+        """The key of the stream that is sent to this address, or is just saying goodbye to it."""
         place = target.same_place
         return next((key for key, outlet in self._outlets.items() if outlet.target.same_place == place), None)
 
     def take(self, stream: LiveStream) -> None:
-        """Send a stream; nobody may hold its target."""
-        self._refused.pop(stream.key, None)
+        """Send a stream; its target must be free."""
+        self._reported_refusals.pop(stream.key, None)
         outlet = Outlet(self.settings, stream, self._context, self._outlet_ended)
         self._outlets[stream.key] = outlet
         outlet.start()
 
-    def refuse(self, stream: LiveStream, holder: str) -> None:
+    def report_refusal(self, stream: LiveStream, holder: str) -> None:
         """Say once why a stream is not sent, however often it is offered."""
-        if self._refused.get(stream.key) != holder:
-            self._refused[stream.key] = holder
+        if self._reported_refusals.get(stream.key) != holder:
+            self._reported_refusals[stream.key] = holder
             self._context.events.publish(
                 events.DestinationSourceRefused(destination=self.name, stream=stream.key, holder=holder)
             )
 
     def source_stopped(self, stream: LiveStream, clean: bool) -> None:
         """The publisher of a stream has gone."""
-        self._refused.pop(stream.key, None)
+        self._reported_refusals.pop(stream.key, None)
         outlet = self._outlets.get(stream.key)
         if outlet is not None:
             outlet.source_stopped(clean)
 
     def _outlet_ended(self, outlet: Outlet) -> None:
         del self._outlets[outlet.stream.key]
-        self._past.add(outlet.status())
-        self._released()
+        self._ended.add(outlet.status())
+        self._on_released()
 
-    # -- steering --------------------------------------------------------------------------------------------
+    # -- changes ---------------------------------------------------------------------------------------------
 
     def set_enabled(self, enabled: bool) -> Deferred[None]:
-        """Use it, or do not; fires when what is to end has ended."""
+        """Send streams here, or send none; fires when the connections that end are closed."""
         self.settings = attrs.evolve(self.settings, enabled=enabled)
         if enabled:
-            self._released()
-            return gatherResults([]).addCallback(lambda _: None)
+            self._on_released()
+            return succeed(None)
         return self.end("the destination was disabled")
 
     def update(self, settings: DestinationSettings) -> None:
-        """Go on with other settings; they must connect like those before."""
+        """Use other settings on the same connections, as `DestinationSettings.connects_like` allows."""
         self.settings = settings
         for outlet in list(self._outlets.values()):
             outlet.update(settings)
 
     def reconnect(self) -> None:
-        """Try all connections anew, now."""
-        for outlet in self._outlets.values():
+        """End all connections, or the waiting for the next attempt, and connect now."""
+        for outlet in list(self._outlets.values()):
             outlet.reconnect()
 
     def end(self, reason: str) -> Deferred[None]:
-        """End all outlets properly; fires when they have gone."""
-        return gatherResults([outlet.end(reason) for outlet in list(self._outlets.values())]).addCallback(
-            lambda _: None
-        )
+        """End all outlets; fires when their connections are closed."""
+        ended = [outlet.end(reason) for outlet in list(self._outlets.values())]
+        return gatherResults(ended).addCallback(lambda _: None)
 
     # -- status ----------------------------------------------------------------------------------------------
 
     @property
     def bytes_sent(self) -> int:
-        """What it has been sent, past and present."""
-        return self._past.bytes_sent + sum(
+        """Bytes of media that were sent here, over all connections."""
+        return self._ended.bytes_sent + sum(
             outlet.delivery.account.bytes_sent for outlet in self._outlets.values()
         )
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """The keys of the streams that go there."""
+        """The keys of the streams that are sent here."""
         return tuple(self._outlets)
 
     def status(self) -> DestinationStatus:
-        """How it is now, past and present added up."""
         outlets = tuple(outlet.status() for outlet in self._outlets.values())
-        past = self._past
-        reasons = Counter(past.dropped_by_reason)
+        ended = self._ended
+        reasons = Counter(ended.dropped_by_reason)
         for outlet in outlets:
             reasons.update(outlet.dropped_by_reason)
         failed = next((outlet for outlet in outlets if outlet.last_error is not None), None)
         connected = [outlet.connect_time for outlet in outlets if outlet.connect_time is not None]
         sent = [
-            time for time in (past.last_sent_time, *(o.last_sent_time for o in outlets)) if time is not None
+            time for time in (ended.last_sent_time, *(o.last_sent_time for o in outlets)) if time is not None
         ]
         attempts = [outlet.next_attempt_time for outlet in outlets if outlet.next_attempt_time is not None]
         if outlets:
             last_error = failed.last_error if failed else None
             error_class = failed.error_class if failed else None
         else:
-            last_error, error_class = past.last_error, past.error_class
+            last_error, error_class = ended.last_error, ended.error_class
         return DestinationStatus(
             name=self.name,
             url=str(self.settings.url),
@@ -170,14 +170,14 @@ class Destination:
             last_error=last_error,
             error_class=error_class,
             next_attempt_time=min(attempts, default=None),
-            messages_sent=past.messages_sent + sum(outlet.messages_sent for outlet in outlets),
-            messages_dropped=past.messages_dropped + sum(outlet.messages_dropped for outlet in outlets),
+            messages_sent=ended.messages_sent + sum(outlet.messages_sent for outlet in outlets),
+            messages_dropped=ended.messages_dropped + sum(outlet.messages_dropped for outlet in outlets),
             messages_queued=sum(outlet.messages_queued for outlet in outlets),
             dropped_by_reason=dict(reasons),
-            bytes_sent=past.bytes_sent + sum(outlet.bytes_sent for outlet in outlets),
+            bytes_sent=ended.bytes_sent + sum(outlet.bytes_sent for outlet in outlets),
             last_sent_time=max(sent, default=None),
             connect_time=min(connected, default=None),
-            reconnect_count=past.reconnect_count + sum(outlet.reconnect_count for outlet in outlets),
+            reconnect_count=ended.reconnect_count + sum(outlet.reconnect_count for outlet in outlets),
             metadata=self.settings.metadata,
             outlets=outlets,
         )

@@ -14,9 +14,8 @@ from twisted.python.failure import Failure
 
 from rtmprelay import events
 from rtmprelay.destinations.delivery import Delivery
-from rtmprelay.destinations.failures import DestinationFailure, classify
+from rtmprelay.destinations.failures import DestinationFailure, RetryPolicy, classify
 from rtmprelay.destinations.lifecycle import build_machine
-from rtmprelay.destinations.retry import RetryPolicy
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationState, OutletStatus
 from rtmprelay.event_bus import EventBus

@@ -1,4 +1,4 @@
-"""Trying destinations out before a broadcast: each step of the way, with its time or its reason."""
+"""Tries destinations before a broadcast, step by step: how long each step takes, or why it fails."""
 
 from __future__ import annotations
 
@@ -12,87 +12,84 @@ from twisted.internet.interfaces import IAddress, IHostResolution, IReactorTime,
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from rtmprelay.clock import steady
 from rtmprelay.destinations.failures import classify
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.rtmp.client import ClientSettings, RtmpPublisherProtocol
 from rtmprelay.rtmp.endpoint import TlsTrust, negotiate, transport_endpoint
 from rtmprelay.wire.url import RtmpUrl
 
-#: Seconds that a server must keep a publish open to count as willing.
+#: Seconds for which a server must keep the publish open. Some accept any key, and close at once if it is wrong.
 SETTLE = 1.0
 
-#: The stream name for a destination that takes its source's.
+#: The name of the stream where a destination would use the one of its publisher.
 CHECK_NAME = "rtmprelay-check"
 
 
 @attrs.frozen
 class Step:
-    """One step of the way to a server."""
+    """One step on the way to a server, such as "tcp"."""
 
     name: str
     seconds: float
-    #: Why it failed; None if it went well.
+    #: Why it failed; None if it succeeded.
     problem: str | None = None
     detail: str = ""
 
 
 @attrs.frozen
 class Report:
-    """How far one address of a destination was reached."""
+    """The steps that were made with one address of a destination."""
 
     destination: str
     address: str
     steps: tuple[Step, ...]
 
     @property
-    def fine(self) -> bool:
-        """Whether all went well."""
+    def succeeded(self) -> bool:
         return all(step.problem is None for step in self.steps)
 
     def lines(self) -> list[str]:
-        """The report for people. It has no key in it."""
+        """The report as text, without the key."""
         lines = [f"{self.destination} ({self.address})"]
         for step in self.steps:
             word = "ok  " if step.problem is None else "FAIL"
-            told = step.detail if step.problem is None else step.problem
-            lines.append(f"  {word} {step.name:<9} {step.seconds * 1000:7.0f} ms  {told}".rstrip())
+            remark = step.detail if step.problem is None else step.problem
+            lines.append(f"  {word} {step.name:<9} {step.seconds * 1000:7.0f} ms  {remark}".rstrip())
         return lines
 
 
 @implementer(IResolutionReceiver)
 class _Addresses:
-    """Collects what the name of a server stands for."""
+    """Collects the addresses of a name."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
         self.done: Deferred[None] = Deferred()
 
     def resolutionBegan(self, resolutionInProgress: IHostResolution) -> None:  # noqa: N802, N803
-        """Called by the resolver."""
+        """Nothing to do."""
 
     def addressResolved(self, address: IAddress) -> None:  # noqa: N802
-        """Called by the resolver."""
         self.found.append(str(getattr(address, "host", address)))
 
     def resolutionComplete(self) -> None:  # noqa: N802
-        """Called by the resolver."""
         self.done.callback(None)
 
 
 class _Stopwatch:
-    """Notes each step as it is made."""
+    """Keeps each step with its duration."""
 
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
         self._began = clock.seconds()
         self.steps: list[Step] = []
 
-    def made(self, name: str, detail: str = "") -> None:
-        """A step went well."""
+    def succeeded(self, name: str, detail: str = "") -> None:
         self._note(name, None, detail)
 
     def failed(self, failure: Failure, expected: list[str]) -> None:
-        """The next step went wrong."""
+        """The first of the expected steps that has not succeeded has failed."""
         done = {step.name for step in self.steps}
         name = next((step for step in expected if step not in done), expected[-1])
         self._note(name, classify(failure).sentence)
@@ -112,10 +109,10 @@ async def _resolve(reactor: Any, url: RtmpUrl) -> list[str]:
     return receiver.found
 
 
-async def _see_whether_it_stays(
+async def _check_that_it_stays_open(
     publisher: RtmpPublisherProtocol, clock: IReactorTime, watch: _Stopwatch
 ) -> None:
-    """Some servers accept any key, and close right after that if it is wrong. Else say goodbye."""
+    """Wait for a server that closes after it has accepted; say goodbye to one that does not."""
     lost: Deferred[None] = Deferred()
     publisher.when_lost.chainDeferred(lost)
     settled: Deferred[None] = Deferred()
@@ -130,32 +127,32 @@ async def _see_whether_it_stays(
     lost.addCallback(closed)
     await settled
     if not publisher.is_closing:
-        watch.made("stays")
+        watch.succeeded("stays")
         publisher.end()
         await lost
 
 
 async def check_address(reactor: Any, settings: DestinationSettings, url: RtmpUrl) -> Report:
-    """Go the whole way to one address, publish nothing, and say goodbye."""
-    watch = _Stopwatch(IReactorTime(reactor))
+    """Connect to one address, ask to publish, send nothing, and say goodbye."""
+    clock = steady(IReactorTime(reactor))
+    watch = _Stopwatch(clock)
     expected = ["dns", "tcp", *(["tls"] if url.secure else []), "handshake", "connect", "publish"]
     try:
         found = await _resolve(reactor, url)
-        watch.made("dns", ", ".join(dict.fromkeys(found)))
+        watch.succeeded("dns", ", ".join(dict.fromkeys(found)))
         endpoint = transport_endpoint(reactor, url, TlsTrust(settings.verify, settings.ca_file))
-        clock = IReactorTime(reactor)
         publisher = await negotiate(
-            RtmpPublisherProtocol, url, endpoint, clock, ClientSettings(progress=watch.made)
+            RtmpPublisherProtocol, url, endpoint, clock, ClientSettings(progress=watch.succeeded)
         )
     except Exception:
         watch.failed(Failure(), expected)
     else:
-        await _see_whether_it_stays(publisher, clock, watch)
+        await _check_that_it_stays_open(publisher, clock, watch)
     return Report(settings.name, str(url), tuple(watch.steps))
 
 
 async def check_destinations(reactor: Any, destinations: Iterable[DestinationSettings]) -> list[Report]:
-    """Try every address of all enabled destinations, one after the other."""
+    """Check every address of all enabled destinations, one after the other."""
     reports = []
     for settings in destinations:
         if settings.enabled:

@@ -1,4 +1,4 @@
-"""What is known of a destination at a moment: a value, replaced as a whole."""
+"""The status of a destination at one moment, as a value."""
 
 from __future__ import annotations
 
@@ -9,24 +9,22 @@ import attrs
 
 
 class DestinationState(Enum):
-    """How a destination is."""
-
-    #: No source is live for it.
+    #: No stream is sent there now.
     IDLE = "idle"
     CONNECTING = "connecting"
     CONNECTED = "connected"
-    #: The last attempt failed; another one follows, unless it was given up.
+    #: The last attempt failed. Another one follows, unless it was given up.
     ERROR = "error"
     DISABLED = "disabled"
 
 
 @attrs.frozen
 class OutletStatus:
-    """One stream on its way to one destination."""
+    """The status of one stream that is sent to a destination."""
 
     stream: str
     state: DestinationState
-    #: Where it goes now, without the key.
+    #: The address in use, without the key.
     address: str
     last_error: str | None = None
     #: network, refused or protocol.
@@ -34,6 +32,7 @@ class OutletStatus:
     #: When the next attempt is made, in seconds since 1970.
     next_attempt_time: float | None = None
     given_up: bool = False
+    #: Whether the connection is kept although the publisher was lost.
     lingering: bool = False
     messages_in: int = 0
     messages_sent: int = 0
@@ -44,17 +43,17 @@ class OutletStatus:
     last_sent_time: float | None = None
     connect_time: float | None = None
     reconnect_count: int = 0
-    #: A running digest of all audio and video that was sent, in order.
+    #: A running hash of all audio and video that was sent, in order.
     digest: str = ""
 
 
 @attrs.frozen
 class DestinationStatus:
-    """A destination, with all its outlets added up."""
+    """The status of a destination, with its streams added up."""
 
     name: str
     url: str
-    #: Which streams go to it.
+    #: Which streams are sent there: a glob on `app/name`.
     match: str
     enabled: bool
     state: DestinationState
@@ -73,8 +72,8 @@ class DestinationStatus:
     outlets: tuple[OutletStatus, ...]
 
 
-#: If outlets differ, the state of the destination is the first of these that one of them has.
-_MOST_TELLING = (
+#: A destination with several streams has the first of these states that one of them has.
+_MOST_IMPORTANT = (
     DestinationState.ERROR,
     DestinationState.CONNECTING,
     DestinationState.CONNECTED,
@@ -83,8 +82,8 @@ _MOST_TELLING = (
 
 
 def joint_state(outlets: tuple[OutletStatus, ...], enabled: bool) -> DestinationState:
-    """The state of a destination from those of its outlets."""
+    """The state of a destination with these outlets."""
     if not enabled:
         return DestinationState.DISABLED
     states = {outlet.state for outlet in outlets}
-    return next((state for state in _MOST_TELLING if state in states), DestinationState.IDLE)
+    return next((state for state in _MOST_IMPORTANT if state in states), DestinationState.IDLE)

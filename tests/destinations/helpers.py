@@ -18,9 +18,9 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from rtmprelay.destinations.failures import RetryPolicy
 from rtmprelay.destinations.manager import DestinationManager
 from rtmprelay.destinations.outlet import OutletContext
-from rtmprelay.destinations.retry import RetryPolicy
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationStatus, OutletStatus
 from rtmprelay.events import Event

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtmprelay.destinations.config_file import destination_from_url, parse_relay_config, read_relay_config
-from rtmprelay.destinations.settings import DestinationSettings
+from rtmprelay.destinations.config_file import parse_relay_config, read_relay_config
+from rtmprelay.destinations.settings import DestinationSettings, destination_from_url
 from rtmprelay.errors import ConfigError
 from rtmprelay.secret import Secret
 from rtmprelay.wire.url import RtmpUrl
@@ -155,7 +155,7 @@ def test_json_that_is_far_too_deep(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["[]", "1", "null", '"destinations"', "true"])
 def test_no_object(text: str) -> None:
-    assert "no JSON object" in complaint(text)
+    assert "not a JSON object" in complaint(text)
 
 
 @pytest.mark.parametrize("value", ["{}", "null", "1", '"text"', '{"name": "one"}', "true"])

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtmprelay.destinations.failures import DestinationFailure, FailureClass
-from rtmprelay.destinations.retry import RetryPolicy
+from rtmprelay.destinations.failures import DestinationFailure, FailureClass, RetryPolicy
 
 NETWORK = DestinationFailure(FailureClass.NETWORK, "lost")
 REFUSED = DestinationFailure(FailureClass.REFUSED, "bad key")

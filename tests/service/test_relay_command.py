@@ -36,7 +36,7 @@ BAD_OPTIONS = {
 
 BAD_FILES: dict[str, tuple[str, str]] = {
     "invalid JSON": ('{"destinations": [', "it is not valid JSON"),
-    "not an object": ("[]", "it is no JSON object"),
+    "not an object": ("[]", "it is not a JSON object"),
     "unknown field": (
         json.dumps({"destinations": [{"name": "a", "url": "rtmp://h/a", "stream_kye": KEY}]}),
         "unknown field 'stream_kye' @ $.destinations[0]",

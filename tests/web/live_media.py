@@ -38,7 +38,7 @@ class MediaWeb(Web):
         super().__init__(settings)
         if media is not None:
             self.http = HttpPart(
-                self.service.steering,
+                self.service.control,
                 self.settings,
                 self.clock,
                 wall_clock=lambda: STARTED_AT + self.clock.seconds(),

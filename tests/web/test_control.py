@@ -292,7 +292,7 @@ def web_with_file(path: Path) -> Web:
 def reload(web: Web, path: Path) -> Any:
     from rtmprelay.destinations.config_file import read_relay_config
 
-    return web.service.steering.reload(read_relay_config(str(path)))
+    return web.service.control.reload(read_relay_config(str(path)))
 
 
 def test_lasting_destination_is_written_to_the_file_and_removed_from_it(relay_file: Path) -> None:
@@ -361,7 +361,7 @@ def test_lasting_change_fails_when_the_file_cannot_be_changed(relay_file: Path) 
     )
     got = web.change("POST", "/destinations", {**NEW, "lasting": True})
     assert got.error == (400, "bad_request")
-    assert b"mended" in got.body
+    assert b"corrected" in got.body
     assert b"k3y" not in got.body
     assert names(web) == ["far"]
     relay_file.unlink()

@@ -26,7 +26,7 @@ class GatedWeb(MediaWeb):
     def __init__(self, *authorizers: Any) -> None:
         super().__init__()
         self.http = HttpPart(
-            self.service.steering,
+            self.service.control,
             self.settings,
             self.clock,
             wall_clock=lambda: STARTED_AT + self.clock.seconds(),

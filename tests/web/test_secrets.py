@@ -133,7 +133,7 @@ def test_no_response_metric_event_log_line_or_repr_has_a_secret(lines: list[str]
     shown = [
         *answers,
         *(line.encode() for line in lines),
-        repr(web.service.steering).encode(),
+        repr(web.service.control).encode(),
         repr(web.service.config).encode(),
         repr(web.settings).encode(),
         repr([one.settings for one in web.service.destinations]).encode(),
