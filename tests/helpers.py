@@ -1,8 +1,9 @@
-"""Media and clients that the tests of protocols and services share."""
+"""What tests of several layers share: media, events, waiting with a deadline, and an RTMP client on a real socket."""
 
 from __future__ import annotations
 
 import importlib
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
@@ -31,8 +32,15 @@ from rtmprelay.session.reports import (
 
 _F = TypeVar("_F", bound=Callable[..., object])
 _E = TypeVar("_E", bound=Event)
+_T = TypeVar("_T")
 
-# Has no types, whatever mypy is told about it.
+#: A free port on this machine, as an endpoint description.
+LOOPBACK = "tcp:0:interface=127.0.0.1"
+
+#: Seconds after which a test that waits has failed. Generous: the machine may be busy with other tests.
+DEADLINE = 20.0
+
+# Without types, and mypy does not take a stub for it.
 _pytest_twisted: Any = importlib.import_module("pytest_twisted")
 
 
@@ -60,36 +68,36 @@ def audio_header(configuration: bytes = b"\x12\x10") -> MediaFrame:
 
 
 def keyframe(timestamp_ms: int, size: int = 40) -> MediaFrame:
-    """A picture at which decoding can start."""
+    """A keyframe of H.264."""
     return MediaFrame(
         MediaKind.VIDEO, timestamp_ms, b"\x17\x01\x00\x00\x00" + timestamp_ms.to_bytes(4) + bytes(size)
     )
 
 
 def inter(timestamp_ms: int, size: int = 20) -> MediaFrame:
-    """A picture that leans on those before."""
+    """A frame of H.264 that needs those before it."""
     return MediaFrame(
         MediaKind.VIDEO, timestamp_ms, b"\x27\x01\x00\x00\x00" + timestamp_ms.to_bytes(4) + bytes(size)
     )
 
 
 def audio(timestamp_ms: int, size: int = 10) -> MediaFrame:
-    """A piece of sound."""
+    """A frame of AAC."""
     return MediaFrame(MediaKind.AUDIO, timestamp_ms, b"\xaf\x01" + timestamp_ms.to_bytes(4) + bytes(size))
 
 
 def metadata(**values: float) -> MediaFrame:
-    """What an encoder says of its stream."""
+    """An onMetaData message."""
     return MediaFrame(MediaKind.DATA, 0, amf0.encode("onMetaData", dict(values)))
 
 
 def start_frames() -> list[MediaFrame]:
-    """What every encoder sends first."""
+    """Metadata and decoder configurations: what every encoder sends first."""
     return [metadata(width=1280.0), video_header(), audio_header()]
 
 
 def group(begin_ms: int, pictures: int = 5, size: int = 20) -> list[MediaFrame]:
-    """A group of pictures with sound, 40 ms apart."""
+    """A group of pictures with audio, 40 ms apart."""
     frames: list[MediaFrame] = []
     for number in range(pictures):
         time = begin_ms + 40 * number
@@ -104,7 +112,7 @@ def is_picture(frame: MediaFrame) -> bool:
 
 
 def assert_decodable(frames: Sequence[MediaFrame], sent: Sequence[MediaFrame]) -> None:
-    """Every picture that arrived follows the one it leans on, or is a keyframe; and the order was kept."""
+    """Every video frame that arrived is a keyframe or follows the one it needs, and the order was kept."""
     positions = {frame.payload: index for index, frame in enumerate(sent)}
     pictures_sent = [frame.payload for frame in sent if is_picture(frame)]
     pictures = [frame.payload for frame in frames if is_picture(frame)]
@@ -113,7 +121,7 @@ def assert_decodable(frames: Sequence[MediaFrame], sent: Sequence[MediaFrame]) -
     assert [positions[payload] for payload in pictures] == sorted(positions[payload] for payload in pictures)
     for before, payload in zip([None, *pictures], pictures, strict=False):
         if payload[0] >> 4 != 1:
-            assert before is not None, "the first picture is no keyframe"
+            assert before is not None, "the first picture is not a keyframe"
             assert pictures_sent[pictures_sent.index(payload) - 1] == before, (
                 "a picture lacks its predecessor"
             )
@@ -124,13 +132,12 @@ def assert_decodable(frames: Sequence[MediaFrame], sent: Sequence[MediaFrame]) -
 
 @implementer(IEventSink)
 class EventList:
-    """Keeps all events of a service."""
+    """An event sink that collects events."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
 
     def event_happened(self, time: float, event: Event) -> None:
-        """Keep it."""
         self.events.append(event)
 
     def of(self, kind: type[_E]) -> list[_E]:
@@ -148,17 +155,28 @@ def the_reactor() -> Any:
     return reactor
 
 
-async def until(condition: Callable[[], object], what: str = "the condition", within: float = 10.0) -> None:
-    """Let the reactor run until a condition holds."""
+async def until(
+    condition: Callable[[], object], what: str = "the condition", within: float = DEADLINE
+) -> None:
+    """Let the reactor run until a condition is true."""
     clock = cast(IReactorTime, the_reactor())
     deadline = clock.seconds() + within
     while not condition():
-        assert clock.seconds() < deadline, f"{what} did not come true within {within} s"
+        assert clock.seconds() < deadline, f"waited {within:g} s in vain for {what}"
         await deferLater(clock, 0.005)
 
 
+def wait_for(condition: Callable[[], _T], what: str, within: float = DEADLINE) -> _T:
+    """Block until a condition is true, for tests of other processes and threads; returns its value."""
+    deadline = time.monotonic() + within
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"waited {within:g} s in vain for {what}"
+        time.sleep(0.01)
+    return found
+
+
 class SocketClient(Protocol):
-    """An RTMP client on a real transport."""
+    """An RTMP client on a real socket."""
 
     def __init__(self, app: str = "live") -> None:
         self.session = ClientSession(app, f"rtmp://127.0.0.1/{app}")
@@ -168,7 +186,7 @@ class SocketClient(Protocol):
 
     @property
     def codes(self) -> list[str]:
-        """The codes of all `onStatus` but those that start something."""
+        """The codes of all `onStatus` messages except those that start a publish or a play."""
         return [event.code for event in self.events if isinstance(event, StatusReceived)]
 
     @override
@@ -188,17 +206,16 @@ class SocketClient(Protocol):
         self.lost = reason.getErrorMessage()
 
     def flush(self) -> None:
-        """Send what the session has to say."""
+        """Write what the session wants to send."""
         data = self.session.bytes_to_send()
         if data and self.transport is not None:
             self.transport.write(data)
 
     def has(self, kind: type[object]) -> bool:
-        """Whether an event of this kind came."""
+        """Whether the session reported an event of this kind."""
         return any(isinstance(event, kind) for event in self.events)
 
     def send(self, *frames: MediaFrame) -> None:
-        """Send media."""
         self.flush()
         assert self.transport is not None
         self.transport.write(b"".join(self.session.send_media(frame) for frame in frames))
@@ -216,14 +233,14 @@ class SocketClient(Protocol):
         await until(lambda: self.has(PlayAccepted), "the answer to play")
 
     async def close(self) -> None:
-        """Go, and wait until that is done."""
+        """Abort the connection, and wait for its end."""
         if self.lost is None and self.transport is not None:
             cast(Any, self.transport).abortConnection()
             await until(lambda: self.lost is not None, "the end of the connection")
 
 
 class ProxiedClient(SocketClient):
-    """A client behind a proxy, which says first who it is."""
+    """A client behind a proxy that uses the PROXY protocol."""
 
     @override
     def connectionMade(self) -> None:
@@ -233,7 +250,7 @@ class ProxiedClient(SocketClient):
 
 
 async def connect_client(endpoint: str | IStreamClientEndpoint, app: str = "live") -> SocketClient:
-    """An RTMP client that has sent `connect` and got its answer."""
+    """An RTMP client whose `connect` was accepted."""
     if isinstance(endpoint, str):
         endpoint = clientFromString(the_reactor(), endpoint)
     connecting: Deferred[SocketClient] = connectProtocol(endpoint, SocketClient(app))

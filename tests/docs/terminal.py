@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-from tests.service.command import DEADLINE, wait_for
+from tests.helpers import DEADLINE, wait_for
 
 #: What the programs of the pages are here. ffplay is one without a window.
 _PROGRAMS = {

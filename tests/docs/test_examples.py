@@ -19,7 +19,8 @@ import yaml
 from tests.docs.checks import check_promql
 from tests.docs.pages import DOCS, ROOT, blocks, commands_in
 from tests.docs.parsers import EXAMPLES, setup_cfg
-from tests.service.command import DEADLINE, TWISTD, BlockingClient, Server, run, wait_for
+from tests.helpers import DEADLINE, wait_for
+from tests.service.command import TWISTD, BlockingClient, Server, run
 
 
 def text_of(name: str) -> str:
@@ -95,7 +96,7 @@ class ProxiedClient(BlockingClient):
         self._host = host
         super().__init__(port)
 
-    def wait(self, kind: type[object]) -> None:
+    def wait(self, *kinds: type[object]) -> None:
         """Say first who the client is."""
         if self._host:
             addresses = (
@@ -109,7 +110,7 @@ class ProxiedClient(BlockingClient):
             )
             self.socket.sendall(header)
             self._host = ""
-        super().wait(kind)
+        super().wait(*kinds)
 
 
 def test_behind_haproxy_clients_have_their_own_addresses(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs.pages import Block, blocks, commands_of, shell_lines
 from tests.docs.terminal import Terminal
-from tests.service.command import DEADLINE, wait_for
+from tests.helpers import DEADLINE, wait_for
 from tests.service.interop import FFmpeg
 
 TUTORIALS = "docs/tutorials/"

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT, blocks, pages
-from tests.service.command import DEADLINE, BlockingClient, port_in
+from tests.helpers import DEADLINE
+from tests.service.command import BlockingClient, port_in
 
 #: Shows what is logged, which a program that embeds the relay decides for itself.
 _WITH_A_LOG = """

@@ -16,7 +16,7 @@ from spark_analytics.__main__ import main
 from tests.docs.pages import blocks
 from tests.docs.terminal import Terminal
 from tests.docs.test_tutorials import typed
-from tests.service.command import wait_for
+from tests.helpers import wait_for
 from tests.service.interop import FFmpeg
 from tests.spark.conftest import spark as spark
 

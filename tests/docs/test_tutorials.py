@@ -8,7 +8,7 @@ import signal
 
 from tests.docs.pages import DOCS, blocks, shell_lines
 from tests.docs.terminal import Terminal
-from tests.service.command import wait_for
+from tests.helpers import wait_for
 
 #: What a new user has done before: the environment of these tests is made by the same lines.
 INSTALLATION = ("python3 -m venv", ". venv/bin/activate", "pip install")

@@ -16,7 +16,8 @@ import pytest
 from rtmprelay.config.options import Options
 from rtmprelay.quantities import MEBIBYTE
 from tests.event_log.helpers import parse
-from tests.service.command import BlockingClient, Server, wait_for
+from tests.helpers import wait_for
+from tests.service.command import BlockingClient, Server
 
 
 def read(*arguments: str) -> Options:

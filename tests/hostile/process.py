@@ -13,9 +13,9 @@ from typing import Any
 
 from rtmprelay.media import MediaFrame
 from rtmprelay.session.reports import MediaReceived, PlayAccepted, PublishAccepted
-from tests.helpers import group, start_frames
+from tests.helpers import group, start_frames, wait_for
 from tests.hostile.conversations import KEY, MARK
-from tests.service.command import BlockingClient, Server, wait_for
+from tests.service.command import BlockingClient, Server
 
 MEBIBYTE = 1024 * 1024
 

@@ -16,7 +16,7 @@ import pytest
 
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
 from rtmprelay.wire.messages import MessageType
-from tests.helpers import group
+from tests.helpers import group, wait_for
 from tests.hostile.conversations import HANDSHAKE, KEY, NAMES, conversation, greeting
 from tests.hostile.process import MEBIBYTE, AttackedServer
 from tests.hostile.strangers import (
@@ -30,7 +30,6 @@ from tests.hostile.strangers import (
     publishing,
     send_until_cut_off,
 )
-from tests.service.command import wait_for
 
 SESSIONS = int(os.environ.get("RTMPRELAY_HOSTILE_SESSIONS", "20000"))
 SEED = int(os.environ.get("RTMPRELAY_HOSTILE_SEED", "7"))

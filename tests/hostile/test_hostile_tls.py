@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from OpenSSL import SSL
 
+from tests.helpers import wait_for
 from tests.hostile.conversations import greeting
 from tests.hostile.process import AttackedServer
-from tests.service.command import wait_for
 
 #: The beginning of a ClientHello.
 HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from rtmprelay.config.relay import RelayConfig
 from rtmprelay.recording.settings import RecordingSettings
-from rtmprelay.service import RelayService
 from tests.helpers import real_reactor_fixture
 from tests.service.conftest import ffmpeg
-from tests.service.interop import Relay
+from tests.service.harness import Harness, Relay
 
 __all__ = ["ffmpeg"]
 
@@ -28,17 +26,13 @@ def folder(tmp_path: Path) -> Path:
 
 @real_reactor_fixture
 async def recording_relay(folder: Path) -> AsyncIterator[StartRelay]:
-    """Start relays that record everything; they are stopped behind the test."""
-    started: list[RelayService] = []
+    """Starts relays that record everything."""
+    harness = Harness()
 
     def start(**settings: Any) -> Relay:
-        recording = RecordingSettings(**{"record_all": True, "folder": folder, **settings})
-        service = RelayService(RelayConfig(listen=("tcp:0:interface=127.0.0.1",), recording=recording))
-        started.append(service)
-        relay = Relay(service)
-        service.startService()
-        return relay
+        return harness.start_relay(
+            recording=RecordingSettings(**{"record_all": True, "folder": folder, **settings})
+        )
 
     yield start
-    for service in started:
-        await service.stopService()
+    await harness.stop()

@@ -19,12 +19,12 @@ from rtmprelay.media import MediaKind
 from rtmprelay.quantities import MEBIBYTE
 from tests.helpers import real_reactor_test
 from tests.recording.conftest import StartRelay
+from tests.service.harness import Relay
 from tests.service.interop import (
     DEADLINE,
     H264_AAC,
     Capture,
     FFmpeg,
-    Relay,
     assert_same_from_a_keyframe_on,
     in_background,
 )

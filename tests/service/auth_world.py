@@ -1,4 +1,4 @@
-"""A relay that does not let everybody in, and encoders and players that try."""
+"""Keys, users and a keys file, the real ffmpeg that uses them, and packages with plugins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rtmprelay.secret import Secret
 from tests.helpers import the_reactor
 from tests.service.interop import DEADLINE, H264_AAC, FFmpeg
 
-#: Everything secret in these tests has this in it.
+#: A part of every secret in these tests, so that a test can search for it.
 MARK = "MARKED"
 
 PLAIN, HASHED, WATCH, PASSWORD = f"{MARK}-plain", f"{MARK}-hashed", f"{MARK}-watch", f"{MARK}-pass+word="
@@ -38,7 +38,7 @@ def keys() -> dict[str, Any]:
 
 
 def write_keys(folder: Path, content: object = None) -> Path:
-    """A keys file that only its owner reads."""
+    """Write a keys file that only its owner can read."""
     path = folder / "keys.json"
     path.write_text(json.dumps(keys() if content is None else content))
     path.chmod(0o600)
@@ -47,43 +47,43 @@ def write_keys(folder: Path, content: object = None) -> Path:
 
 @attrs.frozen
 class Ended:
-    """How ffmpeg ended."""
+    """How ffmpeg ended: its exit status and its error output."""
 
     code: int
-    said: str
+    errors: str
 
 
 def film(ffmpeg: FFmpeg, seconds: int = 3) -> Path:
-    """Something to publish."""
+    """A film of so many seconds."""
     source = f"-f lavfi -i testsrc=size=160x120:rate=25 -f lavfi -i sine -t {seconds}"
     return ffmpeg.make(f"auth{seconds}.flv", f"{source} {H264_AAC}")
 
 
 async def run_ffmpeg(ffmpeg: FFmpeg, *arguments: str) -> Ended:
-    """Run ffmpeg to its end, whatever that is."""
+    """Run ffmpeg to its end, good or bad."""
     running = getProcessOutputAndValue(
         ffmpeg.program,
         ["-hide_banner", "-nostdin", "-v", "error", *arguments],
         env=None,
         reactor=the_reactor(),
     )
-    _, said, code = await running.addTimeout(DEADLINE, the_reactor())
-    return Ended(code, said.decode(errors="replace"))
+    _, errors, code = await running.addTimeout(DEADLINE, the_reactor())
+    return Ended(code, errors.decode(errors="replace"))
 
 
 async def try_to_publish(ffmpeg: FFmpeg, url: str, seconds: int = 3) -> Ended:
-    """Publish a short film, faster than it plays."""
+    """Publish a film at three times its speed."""
     path = str(film(ffmpeg, seconds))
     return await run_ffmpeg(ffmpeg, "-readrate", "3", "-i", path, "-c", "copy", "-f", "flv", url)
 
 
 async def try_to_play(ffmpeg: FFmpeg, url: str) -> Ended:
-    """Watch for a moment."""
+    """Play half a second."""
     return await run_ffmpeg(ffmpeg, "-i", url, "-t", "0.5", "-c", "copy", "-f", "null", "-")
 
 
 def make_wheel(folder: Path, name: str, files: dict[str, str]) -> Path:
-    """A package that pip can install, without any tool that builds packages."""
+    """Write a wheel that pip can install, without any build tool."""
     info = f"{name}-1.0.dist-info"
     content = {
         **files,

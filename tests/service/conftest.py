@@ -2,50 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import imageio_ffmpeg
 import pytest
 
-from rtmprelay.config.relay import RelayConfig
-from rtmprelay.service import RelayService
 from tests.helpers import real_reactor_fixture
 from tests.service.browser import Browser
-from tests.service.interop import FFmpeg, Relay
-from tests.service.relay_world import World
+from tests.service.command import Server
+from tests.service.harness import Harness, Relay
+from tests.service.interop import FFmpeg
 
 
 @pytest.fixture(scope="session")
 def ffmpeg(tmp_path_factory: pytest.TempPathFactory) -> FFmpeg:
-    """The real ffmpeg, and the media that it has made so far."""
+    """The real ffmpeg, with a folder for the media that it makes."""
     folder: Path = tmp_path_factory.mktemp("media")
     return FFmpeg(imageio_ffmpeg.get_ffmpeg_exe(), folder)
 
 
 @real_reactor_fixture
-async def relay() -> AsyncIterator[Relay]:
-    """A relay on a port of its own."""
-    service = RelayService(RelayConfig(listen=("tcp:0:interface=127.0.0.1",)))
-    relay = Relay(service)
-    service.startService()
-    yield relay
-    await service.stopService()
+async def harness() -> AsyncIterator[Harness]:
+    """Starts relays, clients and other servers in this process, and stops them after the test."""
+    harness = Harness()
+    yield harness
+    await harness.stop()
 
 
-@real_reactor_fixture
-async def world() -> AsyncIterator[World]:
-    """Things to start; stopped afterwards."""
-    world = World()
-    yield world
-    await world.stop()
+@pytest.fixture
+def relay(harness: Harness) -> Relay:
+    """A relay without any options."""
+    return harness.start_relay()
+
+
+@pytest.fixture
+def start_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Starts `twistd rtmprelay` in processes of their own, and stops them after the test."""
+    started: list[Server] = []
+
+    def start(*options: str, **more: Any) -> Server:
+        started.append(Server(tmp_path, *options, log=f"out{len(started) or ''}.log", **more))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.close()
 
 
 @pytest.fixture(scope="module")
 def open_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One browser for all tests: to start it takes seconds."""
+    """One browser for all tests of a module: it takes seconds to start."""
     browser = Browser(tmp_path_factory.mktemp("browser"))
-    # Nothing moves by itself: a click must find what it aims at.
+    # Without animations, so that a click hits its target.
     browser.emulate_media({"prefers-reduced-motion": "reduce"})
     yield browser
     browser.quit()
@@ -53,7 +63,7 @@ def open_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def browser(open_browser: Browser) -> Iterator[Browser]:
-    """The browser; afterwards its console must be empty."""
+    """The browser. Its console must be empty at the end of the test."""
     open_browser.resize(1280, 900)
     yield open_browser
     assert open_browser.complaints() == []

@@ -1,23 +1,18 @@
-"""Driving the real ffmpeg against a relay that runs in this process."""
+"""Runs the real ffmpeg against a relay in this process."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
-from twisted.internet import defer, task
+from twisted.internet import defer
 from twisted.internet.interfaces import IReactorProcess, IReactorTime
 from twisted.internet.utils import getProcessOutputAndValue
-from zope.interface import implementer
-
-from rtmprelay.events import Event
-from rtmprelay.interfaces import IEventSink
-from rtmprelay.service import RelayService
 
 _T = TypeVar("_T")
 
@@ -137,48 +132,6 @@ class FFmpeg:
             "-v", "error", *options, "-i", url, "-map", "0", "-c", "copy", "-f", "framehash", "-"
         )
         return parse_framehash(text)
-
-
-@implementer(IEventSink)
-class Relay:
-    """A relay under test, and all that happened in it."""
-
-    def __init__(self, service: RelayService) -> None:
-        self.service = service
-        self.events: list[Event] = []
-        service.events.add_sink(self)
-
-    def event_happened(self, time: float, event: Event) -> None:
-        """Keep the event."""
-        self.events.append(event)
-
-    def url(self, key: str, scheme: str = "rtmp") -> str:
-        """The address of a stream."""
-        port = getattr(self.service.addresses[0], "port", 0)
-        return f"{scheme}://127.0.0.1:{port}/{key}"
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for something to become true, within the deadline."""
-        from twisted.internet import reactor
-
-        clock = IReactorTime(reactor)
-        end = clock.seconds() + DEADLINE
-        while not condition():
-            assert clock.seconds() < end, f"did not happen in {DEADLINE} s; events: {self.events[-5:]}"
-            await task.deferLater(clock, 0.01)
-
-    async def until_live(self, key: str, keyframes: int = 1) -> None:
-        """Wait until a stream has sent so many keyframes, or frames if it has no video."""
-
-        def live() -> bool:
-            stream = self.service.registry.get(key)
-            if stream is None or stream.publisher is None:
-                return False
-            if stream.video_codec is None:
-                return stream.counters.audio_frames >= 10 * keyframes
-            return stream.counters.keyframes >= keyframes
-
-        await self.until(live)
 
 
 def in_background(coroutine: Coroutine[Any, Any, _T]) -> defer.Deferred[_T]:

@@ -17,8 +17,9 @@ import pytest
 
 from rtmprelay.session.client import ClientSession
 from rtmprelay.session.reports import ConnectAccepted, PublishAccepted, StatusReceived
+from tests.helpers import LOOPBACK, wait_for
 from tests.service.auth_world import MARK, PLAIN, keys, make_wheel, write_keys
-from tests.service.command import LOOPBACK, TWIST, TWISTD, BlockingClient, Server, port_in, run, wait_for
+from tests.service.command import TWIST, TWISTD, BlockingClient, Server, port_in, run
 
 BAD_AUTH = {
     "no such plugin": (

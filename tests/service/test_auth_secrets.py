@@ -21,9 +21,9 @@ from typing_extensions import override
 
 from rtmprelay.session.client import ClientSession
 from rtmprelay.session.reports import ConnectAccepted, SessionReport, StatusReceived
-from tests.helpers import group, start_frames
+from tests.helpers import DEADLINE, group, start_frames, wait_for
 from tests.service.auth_world import HASHED, MARK, PASSWORD, PLAIN, WATCH, film, write_keys
-from tests.service.command import DEADLINE, Server, wait_for
+from tests.service.command import Server
 from tests.service.interop import FFmpeg
 
 SECRET = f"{MARK}-" + "s" * 40

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from rtmprelay.session.reports import PublishAccepted
-from tests.helpers import keyframe, start_frames
+from tests.helpers import LOOPBACK, keyframe, start_frames
 from tests.service.browser import MISSING, Browser, until
-from tests.service.command import LOOPBACK, BlockingClient, Server
+from tests.service.command import BlockingClient, Server
 from tests.service.interop import FFmpeg
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"a browser is needed, and there is no {MISSING}")

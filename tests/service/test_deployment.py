@@ -17,8 +17,8 @@ import pytest
 from rtmprelay.config.options import Options
 from rtmprelay.flv.repair import inspect
 from rtmprelay.session.reports import PlayAccepted, PublishAccepted, StatusReceived
-from tests.helpers import group, start_frames
-from tests.service.command import TWISTD, BlockingClient, Server, run, wait_for
+from tests.helpers import group, start_frames, wait_for
+from tests.service.command import TWISTD, BlockingClient, Server, run
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 

@@ -14,7 +14,6 @@ from twisted.internet.defer import Deferred
 from typing_extensions import override
 from zope.interface import implementer
 
-from rtmprelay.config.relay import RelayConfig
 from rtmprelay.events import PlayStarted, PublishStarted
 from rtmprelay.hooks.exec_hook import make_exec_hook
 from rtmprelay.hooks.jsonl import make_jsonl
@@ -32,8 +31,7 @@ from tests.helpers import (
     until,
 )
 from tests.http_client.helpers import RawHttpServer
-
-LOOPBACK = "tcp:0:interface=127.0.0.1"
+from tests.service.harness import Harness
 
 Start = Callable[..., RelayService]
 
@@ -46,21 +44,10 @@ async def receiver() -> AsyncIterator[RawHttpServer]:
     await server.stop()
 
 
-@real_reactor_fixture
-async def start() -> AsyncIterator[Start]:
-    """Starts relays with hooks; stopped afterwards."""
-    services: list[RelayService] = []
-
-    def start(*hooks: Any) -> RelayService:
-        service = RelayService(RelayConfig(listen=(LOOPBACK,), hooks=hooks))
-        service.startService()
-        services.append(service)
-        return service
-
-    yield start
-    for service in services:
-        if service.running:
-            await service.stopService()
+@pytest.fixture
+def start(harness: Harness) -> Start:
+    """Starts relays with hooks."""
+    return lambda *hooks: harness.start_relay(hooks=hooks).service
 
 
 def endpoint(service: RelayService) -> str:

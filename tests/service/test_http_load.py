@@ -32,8 +32,8 @@ from rtmprelay.client import publish
 from rtmprelay.rtmp.client import RtmpPublisherProtocol
 from tests.helpers import real_reactor_test, the_reactor, until
 from tests.service import measured_relay
+from tests.service.harness import HEADER, Harness, Sink, closed_port
 from tests.service.measured_relay import read_turns, waiting_p99
-from tests.service.relay_world import HEADER, Sink, World, closed_port
 from tests.service.test_relay_load import FRAME_RATE, SECONDS, Stopwatches, accepts, picture
 
 CLIENTS = 200
@@ -156,10 +156,10 @@ async def measure(relay_port: int, http_port: int, watches: Stopwatches, counts:
 
 @real_reactor_test
 async def test_many_http_clients_add_little_latency(
-    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    harness: Harness, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The latency of the relay with and without 200 HTTP clients, in turns, on the same connections."""
-    sink = world.start_sink(Sink("tcp:0:interface=127.0.0.1:backlog=200"))
+    sink = harness.start_sink(Sink("tcp:0:interface=127.0.0.1:backlog=200"))
     watches = Stopwatches()
     sink.service.registry.add_observer(watches)
     port, http_port = closed_port(), closed_port()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,62 +14,39 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.ssl import Certificate, optionsForClientTLS
 
 from rtmprelay import events
-from rtmprelay.config.relay import RelayConfig
-from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.secret import Secret
-from rtmprelay.service import RelayService
 from rtmprelay.web.settings import HttpSettings
 from tests.helpers import (
+    LOOPBACK,
     connect_client,
     group,
-    real_reactor_fixture,
     real_reactor_test,
     start_frames,
     the_reactor,
     until,
 )
+from tests.service.harness import Harness, Relay, Sink, destination
 from tests.service.http_client import TOKEN, HttpConnection, connect, fetch
-from tests.service.interop import FFmpeg, Relay, in_background
-from tests.service.relay_world import Sink, World, destination
+from tests.service.interop import FFmpeg, in_background
 from tests.web.helpers import parse_response
 
-LOOPBACK = "tcp:0:interface=127.0.0.1"
+
+def start(harness: Harness, http: str = LOOPBACK, **settings: Any) -> Relay:
+    """Start a relay with HTTP."""
+    return harness.start_relay(http=HttpSettings(listen=http, token=Secret(TOKEN)), **settings)
 
 
-def make(*destinations: DestinationSettings, http: str = LOOPBACK, **more: Any) -> Relay:
-    """A relay with HTTP, not yet started."""
-    config = RelayConfig(
-        listen=(LOOPBACK,),
-        destinations=destinations,
-        http=HttpSettings(listen=http, token=Secret(TOKEN)),
-        **more,
-    )
-    return Relay(RelayService(config))
-
-
-def http_port(relay: Relay) -> int:
-    return int(getattr(relay.service.http_address, "port", 0))
-
-
-def rtmp_endpoint(relay: Relay) -> str:
-    return f"tcp:127.0.0.1:{getattr(relay.service.addresses[0], 'port', 0)}"
-
-
-@real_reactor_fixture
-async def web_relay() -> AsyncIterator[Relay]:
+@pytest.fixture
+def web_relay(harness: Harness) -> Relay:
     """A relay with HTTP."""
-    relay = make()
-    relay.service.startService()
-    yield relay
-    if relay.service.running:
-        await relay.service.stopService()
+    return start(harness)
 
 
 @real_reactor_test
 async def test_stopping_ends_everybody_who_is_there(web_relay: Relay) -> None:
     """Readers of events and of live media, idle connections, half requests: all gone when the service has stopped."""
-    port = http_port(web_relay)
-    encoder = await connect_client(rtmp_endpoint(web_relay))
+    port = web_relay.http_port
+    encoder = await connect_client(web_relay.endpoint)
     await encoder.publish("test")
     encoder.send(*start_frames(), *group(0))
     await web_relay.until_live("live/test")
@@ -92,21 +68,19 @@ async def test_stopping_ends_everybody_who_is_there(web_relay: Relay) -> None:
 @real_reactor_test
 async def test_it_starts_again(web_relay: Relay) -> None:
     """With everything that it had before; the port is a new one."""
-    assert (await fetch(http_port(web_relay), "GET", "/health")).status == 200
+    assert (await fetch(web_relay.http_port, "GET", "/health")).status == 200
     await web_relay.service.stopService()
     assert web_relay.service.http_address is None
     web_relay.service.startService()
-    health = (await fetch(http_port(web_relay), "GET", "/health")).json
+    health = (await fetch(web_relay.http_port, "GET", "/health")).json
     assert health["uptime"] < 5
 
 
 @real_reactor_test
-async def test_a_port_that_is_taken_is_an_error_at_once(web_relay: Relay) -> None:
+async def test_a_port_that_is_taken_is_an_error_at_once(harness: Harness, web_relay: Relay) -> None:
     """As with the RTMP port."""
-    other = make(http=f"tcp:{http_port(web_relay)}:interface=127.0.0.1")
     with pytest.raises(CannotListenError):
-        other.service.startService()
-    await other.service.stopService()
+        start(harness, http=f"tcp:{web_relay.http_port}:interface=127.0.0.1")
 
 
 @pytest.mark.skipif(
@@ -114,17 +88,16 @@ async def test_a_port_that_is_taken_is_an_error_at_once(web_relay: Relay) -> Non
     reason="older Twisted changes a TLS context that is in use, which newer pyOpenSSL refuses",
 )
 @real_reactor_test
-async def test_over_tls(certificate: tuple[Path, Path]) -> None:
+async def test_over_tls(harness: Harness, certificate: tuple[Path, Path]) -> None:
     """The same over an ssl: endpoint; HTTP/2 is not offered."""
     key, signed = certificate
-    relay = make(http=f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={signed}")
-    relay.service.startService()
+    relay = start(harness, http=f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={signed}")
     options = optionsForClientTLS(
         "127.0.0.1",
         trustRoot=Certificate.loadPEM(signed.read_bytes()),
         acceptableProtocols=[b"h2", b"http/1.1"],
     )
-    endpoint = wrapClientTLS(options, HostnameEndpoint(the_reactor(), "127.0.0.1", http_port(relay)))
+    endpoint = wrapClientTLS(options, HostnameEndpoint(the_reactor(), "127.0.0.1", relay.http_port))
     connecting: Deferred[HttpConnection] = connectProtocol(endpoint, HttpConnection())
     connection = await connecting
     connection.send(b"GET /health HTTP/1.1\r\nConnection: close\r\n\r\n")
@@ -138,24 +111,22 @@ async def test_over_tls(certificate: tuple[Path, Path]) -> None:
 
 
 @real_reactor_test
-async def test_a_publisher_is_sent_away(world: World) -> None:
+async def test_a_publisher_is_sent_away(harness: Harness) -> None:
     """It is told so and closed; its destinations end at once, without waiting for its return."""
-    sink = world.start_sink(Sink())
-    relay = make(destination("good", sink.port, linger=60.0))
-    relay.service.startService()
-    encoder = await connect_client(rtmp_endpoint(relay))
+    sink = harness.start_sink(Sink())
+    relay = start(harness, destinations=(destination("good", sink.port, linger=60.0),))
+    encoder = await connect_client(relay.endpoint)
     await encoder.publish("test")
     encoder.send(*start_frames(), *group(0))
     await until(lambda: relay.service.destinations.statuses()[0].messages_sent > 5, "the destination")
-    got = await fetch(http_port(relay), "DELETE", "/streams/live/test/publisher")
+    got = await fetch(relay.http_port, "DELETE", "/streams/live/test/publisher")
     assert got.status == 204
     await until(lambda: encoder.lost is not None, "the end of the encoder")
     assert encoder.codes == ["NetStream.Publish.Denied"]
     await until(lambda: sink.ended_cleanly == [True], "the end at the destination")
-    (stopped,) = [event for event in relay.events if isinstance(event, events.PublishStopped)]
+    (stopped,) = relay.of(events.PublishStopped)
     assert (stopped.clean, stopped.reason) == (True, "ended by the operator of this server")
-    assert (await fetch(http_port(relay), "GET", "/streams")).json["streams"] == {}
-    await relay.service.stopService()
+    assert (await fetch(relay.http_port, "GET", "/streams")).json["streams"] == {}
 
 
 @real_reactor_test
@@ -166,20 +137,20 @@ async def test_ffmpeg_understands_that_it_was_sent_away(web_relay: Relay, ffmpeg
     )
     publishing = in_background(ffmpeg.publish(media, web_relay.url("live/test"), speed=1.0))
     await web_relay.until_live("live/test")
-    assert (await fetch(http_port(web_relay), "DELETE", "/streams/live/test/publisher")).status == 204
+    assert (await fetch(web_relay.http_port, "DELETE", "/streams/live/test/publisher")).status == 204
     with pytest.raises(AssertionError) as caught:
         await publishing
     assert "ended by the operator of this server" in str(caught.value)
 
 
 @real_reactor_test
-async def test_a_destination_that_is_added_gets_what_is_live(world: World, web_relay: Relay) -> None:
+async def test_a_destination_that_is_added_gets_what_is_live(harness: Harness, web_relay: Relay) -> None:
     """At once; and removed it is said goodbye to."""
-    sink = world.start_sink(Sink())
-    encoder = await connect_client(rtmp_endpoint(web_relay))
+    sink = harness.start_sink(Sink())
+    encoder = await connect_client(web_relay.endpoint)
     await encoder.publish("test")
     encoder.send(*start_frames(), *group(0))
-    port = http_port(web_relay)
+    port = web_relay.http_port
     new = {"name": "late", "url": f"rtmp://127.0.0.1:{sink.port}/live", "stream_key": "s3cr3t"}
     assert (await fetch(port, "POST", "/destinations", new)).status == 201
 
@@ -196,13 +167,12 @@ async def test_a_destination_that_is_added_gets_what_is_live(world: World, web_r
 
 
 @real_reactor_test
-async def test_a_lasting_destination_is_written_off_the_reactor(tmp_path: Path) -> None:
+async def test_a_lasting_destination_is_written_off_the_reactor(harness: Harness, tmp_path: Path) -> None:
     """In a thread, one change after the other, however many come at once."""
     file = tmp_path / "relay.json"
     file.write_text('{"destinations": []}')
-    relay = make(relay_config=str(file))
-    relay.service.startService()
-    port = http_port(relay)
+    relay = start(harness, relay_config=str(file))
+    port = relay.http_port
     asking = [
         in_background(
             fetch(
@@ -218,13 +188,12 @@ async def test_a_lasting_destination_is_written_off_the_reactor(tmp_path: Path) 
         assert (await answer).status == 201
     names = {entry["name"] for entry in json.loads(file.read_text())["destinations"]}
     assert names == {f"d{number}" for number in range(10)}
-    await relay.service.stopService()
 
 
 @real_reactor_test
 async def test_a_client_that_is_refused_reads_why(web_relay: Relay) -> None:
     """Although it goes on sending: the answer is not lost to a reset."""
-    connection = await connect(http_port(web_relay))
+    connection = await connect(web_relay.http_port)
     connection.send(b"POST /destinations HTTP/1.1\r\nContent-Length: 100000000\r\n\r\n")
     for _ in range(50):
         connection.send(bytes(100_000))

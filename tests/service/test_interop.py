@@ -14,14 +14,13 @@ from rtmprelay.flv.container import read_tags
 from rtmprelay.flv.tags import describe_video
 from rtmprelay.media import MediaFrame, MediaKind
 from tests.helpers import real_reactor_test, the_reactor
+from tests.service.harness import Harness, Relay
 from tests.service.interop import (
     H264_AAC,
     FFmpeg,
-    Relay,
     assert_same_from_a_keyframe_on,
     in_background,
 )
-from tests.service.relay_world import Sink, World
 
 PICTURE = "-f lavfi -i testsrc=size=320x240:rate=25"
 TONE = "-f lavfi -i sine=frequency=440"
@@ -143,12 +142,11 @@ async def seconds_to_first_picture(relay: Relay, key: str) -> float:
 
 
 @real_reactor_test
-async def test_rtmps(ffmpeg: FFmpeg, world: World, certificate: tuple[Path, Path]) -> None:
+async def test_rtmps(ffmpeg: FFmpeg, harness: Harness, certificate: tuple[Path, Path]) -> None:
     """The same over TLS: `--listen ssl:...` and rtmps:// addresses."""
     key, chain = certificate
     source = ffmpeg.make("tls.flv", f"{PICTURE} {TONE} -t 4 {H264_AAC}")
-    secure = world.start_sink(Sink(f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={chain}"))
-    relay = Relay(secure.service)
+    relay = harness.start_relay(f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={chain}")
     trusting = ffmpeg.trusting(chain)
     publishing = in_background(trusting.publish(source, relay.url("live/secret", "rtmps")))
     await relay.until_live("live/secret")

@@ -15,16 +15,15 @@ from rtmprelay.destinations.status import DestinationState
 from rtmprelay.events import DestinationClosed
 from rtmprelay.wire.url import RtmpUrl
 from tests.helpers import real_reactor_test
+from tests.service.harness import Harness, Relay, closed_port
 from tests.service.interop import (
     DEADLINE,
     H264_AAC,
     Capture,
     FFmpeg,
-    Relay,
     assert_same_from_a_keyframe_on,
     in_background,
 )
-from tests.service.relay_world import World, closed_port
 
 NGINX_MODULE = Path("/usr/lib/nginx/modules/ngx_rtmp_module.so")
 
@@ -60,29 +59,31 @@ async def play_all(ffmpeg: FFmpeg, urls: list[str]) -> list[Capture]:
 
 
 @real_reactor_test
-async def test_three_destinations_get_the_same(ffmpeg: FFmpeg, world: World, nginx: int) -> None:
+async def test_three_destinations_get_the_same(ffmpeg: FFmpeg, harness: Harness, nginx: int) -> None:
     """nginx-rtmp and two servers of ours; a dead one beside them changes nothing."""
     source = ffmpeg.make("relayed.flv", f"-f lavfi -i testsrc=rate=25 -f lavfi -i sine -t 8 {H264_AAC}")
-    first, second = world.start_sink(), world.start_sink()
+    first, second = harness.start_sink(), harness.start_sink()
     urls = [
         f"rtmp://127.0.0.1:{nginx}/live/a",
         f"rtmp://127.0.0.1:{first.port}/live/b",
         f"rtmp://127.0.0.1:{second.port}/live/c",
     ]
     settings = [to(name, url) for name, url in zip("abc", urls, strict=True)]
-    relay = world.start_relay([*settings, to("dead", f"rtmp://127.0.0.1:{closed_port()}/live/d")])
+    relay = harness.start_relay(
+        destinations=[*settings, to("dead", f"rtmp://127.0.0.1:{closed_port()}/live/d")]
+    )
     publishing = in_background(ffmpeg.publish(source, relay.url("live/test"), speed=1.0))
-    await relay.until(lambda: all(world.status(name).state is DestinationState.CONNECTED for name in "abc"))
+    await relay.until(lambda: all(harness.status(name).state is DestinationState.CONNECTED for name in "abc"))
     # Each server must have seen a keyframe; nginx-rtmp keeps none for late joiners, so it is not first to end.
-    await relay.until(lambda: all(world.status(name).messages_sent > 20 for name in "abc"))
+    await relay.until(lambda: all(harness.status(name).messages_sent > 20 for name in "abc"))
     captures = await play_all(ffmpeg, urls)
     await publishing
     published = ffmpeg.hash_of(source)
     for capture in captures[1:]:
         assert_same_from_a_keyframe_on(capture, published)
     assert_same_packets(captures[0], published)
-    assert len({world.status(name).bytes_sent for name in "abc"}) == 1
-    assert all(world.status(name).messages_dropped == 0 for name in "abc")
+    assert len({harness.status(name).bytes_sent for name in "abc"}) == 1
+    assert all(harness.status(name).messages_dropped == 0 for name in "abc")
 
 
 def assert_same_packets(played: Capture, published: Capture) -> None:
@@ -96,12 +97,12 @@ def assert_same_packets(played: Capture, published: Capture) -> None:
 
 
 @real_reactor_test
-async def test_a_chain_of_two_relays(ffmpeg: FFmpeg, world: World) -> None:
+async def test_a_chain_of_two_relays(ffmpeg: FFmpeg, harness: Harness) -> None:
     """Encoder, relay, relay, player: nothing is lost or changed, and both hops have the same digest."""
     source = ffmpeg.make("relayed.flv", f"-f lavfi -i testsrc=rate=25 -f lavfi -i sine -t 8 {H264_AAC}")
-    last = world.start_sink()
-    middle = world.start_relay([to("last", f"rtmp://127.0.0.1:{last.port}/live/end")])
-    first = world.start_relay([to("middle", middle.url("live/middle"))])
+    last = harness.start_sink()
+    middle = harness.start_relay(destinations=[to("last", f"rtmp://127.0.0.1:{last.port}/live/end")])
+    first = harness.start_relay(destinations=[to("middle", middle.url("live/middle"))])
     publishing = in_background(ffmpeg.publish(source, first.url("live/begin")))
     await until_first_keyframe_everywhere(first, middle)
     played = await ffmpeg.play(f"rtmp://127.0.0.1:{last.port}/live/end")

@@ -15,8 +15,8 @@ from rtmprelay.config.limits import limits_help, with_limits
 from rtmprelay.config.relay import RelayConfig
 from rtmprelay.errors import ConfigError
 from rtmprelay.session.reports import PlayAccepted, PublishAccepted, StatusReceived
-from tests.helpers import group, start_frames
-from tests.service.command import BlockingClient, Server, wait_for
+from tests.helpers import group, start_frames, wait_for
+from tests.service.command import BlockingClient, Server
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -11,16 +10,15 @@ from typing import Any, cast
 import pytest
 from twisted.internet.defer import gatherResults
 
-from rtmprelay.config.relay import RelayConfig
 from rtmprelay.flv.container import read_tags
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.outputs.media_reader import MediaReader
-from rtmprelay.service import RelayService
 from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.web.settings import HttpSettings
-from tests.helpers import SocketClient, connect_client, real_reactor_fixture, real_reactor_test, until
+from tests.helpers import LOOPBACK, SocketClient, connect_client, real_reactor_test, until
+from tests.service.harness import Harness, Relay
 from tests.service.http_client import HttpConnection, connect
-from tests.service.interop import H264_AAC, Capture, FFmpeg, Relay, in_background
+from tests.service.interop import H264_AAC, Capture, FFmpeg, in_background
 from tests.web.helpers import parse_response
 
 PICTURE = "-f lavfi -i testsrc=size=320x240:rate=25"
@@ -42,39 +40,20 @@ MEDIA = {
 KINDS = pytest.mark.parametrize("kind", ["flv", "mp4"])
 
 
-class WebRelay(Relay):
-    """A relay under test that also speaks HTTP."""
-
-    @property
-    def http_port(self) -> int:
-        """Where."""
-        return int(getattr(self.service.http_address, "port", 0))
-
-    def media(self, key: str, kind: str) -> str:
-        """The address of a stream."""
-        return f"http://127.0.0.1:{self.http_port}/{key}.{kind}"
-
-    @property
-    def readers(self) -> tuple[MediaReader, ...]:
-        """Everybody who watches over HTTP."""
-        assert self.service.http is not None
-        return self.service.http.media.readers
+def media_url(relay: Relay, key: str, kind: str) -> str:
+    return f"http://127.0.0.1:{relay.http_port}/{key}.{kind}"
 
 
-@real_reactor_fixture
-async def web_relay() -> AsyncIterator[WebRelay]:
-    """A relay with HTTP, on ports of its own. Who watches may be a second behind."""
-    service = RelayService(
-        RelayConfig(
-            listen=("tcp:0:interface=127.0.0.1",),
-            http=HttpSettings(listen="tcp:0:interface=127.0.0.1"),
-            queue_limits=QueueLimits(max_ms=1000),
-        )
-    )
-    relay = WebRelay(service)
-    service.startService()
-    yield relay
-    await service.stopService()
+def readers(relay: Relay) -> tuple[MediaReader, ...]:
+    """The viewers over HTTP."""
+    assert relay.service.http is not None
+    return relay.service.http.media.readers
+
+
+@pytest.fixture
+def web_relay(harness: Harness) -> Relay:
+    """A relay with HTTP, whose viewers may be a second behind."""
+    return harness.start_relay(http=HttpSettings(listen=LOOPBACK), queue_limits=QueueLimits(max_ms=1000))
 
 
 def times_ms(capture: Capture, media: str) -> list[tuple[float, float]]:
@@ -116,16 +95,16 @@ def assert_same_media(played: Capture, published: Capture) -> None:
 @pytest.mark.parametrize("name", MEDIA)
 @real_reactor_test
 async def test_what_is_published_is_what_is_watched(
-    name: str, kind: str, ffmpeg: FFmpeg, web_relay: WebRelay
+    name: str, kind: str, ffmpeg: FFmpeg, web_relay: Relay
 ) -> None:
     """A late joiner gets all from a keyframe on, B-frames with their composition times."""
     source = ffmpeg.make(f"http_{name}.flv", MEDIA[name])
     publishing = in_background(ffmpeg.publish(source, web_relay.url("live/test")))
     await web_relay.until_live("live/test", keyframes=2)
-    played = await ffmpeg.play(web_relay.media("live/test", kind))
+    played = await ffmpeg.play(media_url(web_relay, "live/test", kind))
     await publishing
     assert_same_media(played, ffmpeg.hash_of(source))
-    assert web_relay.readers == ()
+    assert readers(web_relay) == ()
 
 
 def media_frames(path: Path) -> list[MediaFrame]:
@@ -151,7 +130,7 @@ def ogg_packets(data: bytes) -> list[bytes]:
 
 
 @real_reactor_test
-async def test_av1_and_opus(ffmpeg: FFmpeg, web_relay: WebRelay) -> None:
+async def test_av1_and_opus(ffmpeg: FFmpeg, web_relay: Relay) -> None:
     """This ffmpeg cannot publish Opus, so its packets are put into Enhanced RTMP here."""
     pictures = ffmpeg.make(
         "http_av1.flv", f"{PICTURE} -t 4 -c:v libaom-av1 -cpu-used 8 -usage realtime -g 25"
@@ -168,8 +147,8 @@ async def test_av1_and_opus(ffmpeg: FFmpeg, web_relay: WebRelay) -> None:
     client = await publisher(web_relay, "live/test")
     client.send(*frames[:40])
     await web_relay.until_live("live/test")
-    watching = in_background(ffmpeg.play(web_relay.media("live/test", "mp4")))
-    await web_relay.until(lambda: len(web_relay.readers) == 1)
+    watching = in_background(ffmpeg.play(media_url(web_relay, "live/test", "mp4")))
+    await web_relay.until(lambda: len(readers(web_relay)) == 1)
     client.send(*frames[40:])
     await all_taken(web_relay, "live/test", len(frames))
     await client.close()
@@ -183,7 +162,7 @@ async def test_av1_and_opus(ffmpeg: FFmpeg, web_relay: WebRelay) -> None:
     assert {round(later - earlier, 3) for earlier, later in pairwise(decoded)} == {20.0}
 
 
-async def publisher(relay: WebRelay, key: str) -> SocketClient:
+async def publisher(relay: Relay, key: str) -> SocketClient:
     """A client that publishes what a test gives it."""
     app, _, name = key.partition("/")
     port = getattr(relay.service.addresses[0], "port", 0)
@@ -192,7 +171,7 @@ async def publisher(relay: WebRelay, key: str) -> SocketClient:
     return client
 
 
-async def all_taken(relay: WebRelay, key: str, count: int) -> None:
+async def all_taken(relay: Relay, key: str, count: int) -> None:
     """Wait until the relay has got so many messages."""
     stream = relay.service.registry.live(key)
     await relay.until(lambda: stream.counters.messages >= count)
@@ -203,7 +182,7 @@ async def all_taken(relay: WebRelay, key: str, count: int) -> None:
 
 @KINDS
 @real_reactor_test
-async def test_a_late_joiner_decodes_without_an_error(kind: str, ffmpeg: FFmpeg, web_relay: WebRelay) -> None:
+async def test_a_late_joiner_decodes_without_an_error(kind: str, ffmpeg: FFmpeg, web_relay: Relay) -> None:
     """In the middle of a long group of pictures, and nobody waits for the next keyframe."""
     source = ffmpeg.make(
         "http_long_gop.flv", f"{PICTURE} {TONE} -t 14 -c:v libx264 -bf 2 -g 250 -sc_threshold 0 -c:a aac"
@@ -213,7 +192,7 @@ async def test_a_late_joiner_decodes_without_an_error(kind: str, ffmpeg: FFmpeg,
     stream = web_relay.service.registry.live("live/late")
     await web_relay.until(lambda: stream.counters.video_frames > 60)
     _, complaints = await ffmpeg.run_for_both(
-        "-v", "warning", "-i", web_relay.media("live/late", kind), "-frames:v", "50", "-f", "null", "-"
+        "-v", "warning", "-i", media_url(web_relay, "live/late", kind), "-frames:v", "50", "-f", "null", "-"
     )
     assert complaints == ""
     assert stream.counters.keyframes == 1, "the next keyframe came too early to prove anything"
@@ -245,7 +224,7 @@ class SlowClient:
 @KINDS
 @real_reactor_test
 async def test_what_a_slow_reader_gets_decodes(
-    kind: str, ffmpeg: FFmpeg, web_relay: WebRelay, tmp_path: Path
+    kind: str, ffmpeg: FFmpeg, web_relay: Relay, tmp_path: Path
 ) -> None:
     """Whole groups of pictures are missing in the middle, and ffmpeg has nothing to complain about."""
     source = ffmpeg.make(
@@ -261,7 +240,7 @@ async def test_what_a_slow_reader_gets_decodes(
     slow.connection.send(f"GET /live/heavy.{kind} HTTP/1.1\r\nHost: relay\r\n\r\n".encode())
     await until(lambda: slow.connection.received, "the beginning")
     slow.stop_reading()
-    (reader,) = web_relay.readers
+    (reader,) = readers(web_relay)
     late = len(frames) - 60
     for number in range(60, late, 10):
         client.send(*frames[number : min(number + 10, late)])
@@ -298,14 +277,14 @@ async def test_what_a_slow_reader_gets_decodes(
 
 @KINDS
 @real_reactor_test
-async def test_a_publisher_that_returns(kind: str, ffmpeg: FFmpeg, web_relay: WebRelay) -> None:
+async def test_a_publisher_that_returns(kind: str, ffmpeg: FFmpeg, web_relay: Relay) -> None:
     """Players end with the first broadcast; those who come for the second get it, whoever it is from."""
     one = ffmpeg.make("http_one.flv", f"{PICTURE} {TONE} -t 3 {H264_AAC}")
     other = ffmpeg.make("http_other.flv", f"-f lavfi -i testsrc2=size=640x360:rate=25 {TONE} -t 3 {H264_AAC}")
     for source in (one, other):
         publishing = in_background(ffmpeg.publish(source, web_relay.url("live/test"), speed=1.0))
         await web_relay.until_live("live/test")
-        url = web_relay.media("live/test", kind)
+        url = media_url(web_relay, "live/test", kind)
         first, second = await gatherResults([in_background(ffmpeg.play(url)) for _ in range(2)])
         await publishing
         for played in (first, second):
@@ -314,15 +293,15 @@ async def test_a_publisher_that_returns(kind: str, ffmpeg: FFmpeg, web_relay: We
 
 
 @real_reactor_test
-async def test_both_formats_beside_rtmp(ffmpeg: FFmpeg, web_relay: WebRelay) -> None:
+async def test_both_formats_beside_rtmp(ffmpeg: FFmpeg, web_relay: Relay) -> None:
     """Three players of one stream, each by another way, get the same packets."""
     source = ffmpeg.make("http_one.flv", f"{PICTURE} {TONE} -t 3 {H264_AAC}")
     publishing = in_background(ffmpeg.publish(source, web_relay.url("live/test"), speed=1.0))
     await web_relay.until_live("live/test")
     urls = [
         web_relay.url("live/test"),
-        web_relay.media("live/test", "flv"),
-        web_relay.media("live/test", "mp4"),
+        media_url(web_relay, "live/test", "flv"),
+        media_url(web_relay, "live/test", "mp4"),
     ]
     captures = await gatherResults([in_background(ffmpeg.play(url)) for url in urls])
     await publishing

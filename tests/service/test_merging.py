@@ -30,6 +30,7 @@ from rtmprelay.session.reports import ConnectAccepted, PublishAccepted
 from rtmprelay.streams.frames import FrameBatch
 from rtmprelay.streams.live_stream import LiveStream
 from tests.helpers import (
+    LOOPBACK,
     EventList,
     ProxiedClient,
     SocketClient,
@@ -42,7 +43,7 @@ from tests.helpers import (
     the_reactor,
     until,
 )
-from tests.service.command import LOOPBACK, BlockingClient
+from tests.service.command import BlockingClient
 from tests.streams.merging_helpers import FixedMerging, Receiver
 
 #: Long enough to be told from the noise of a busy machine.

@@ -13,17 +13,13 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 from openapi_spec_validator import validate
 
-from rtmprelay.client import play
-from rtmprelay.config.relay import RelayConfig
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.secret import Secret
-from rtmprelay.service import RelayService
 from rtmprelay.web.api.routes import DESTINATION_ACTIONS, MEDIA_KINDS
 from rtmprelay.web.settings import HttpSettings
-from tests.helpers import group, real_reactor_fixture, real_reactor_test, start_frames, the_reactor, until
+from tests.helpers import LOOPBACK, group, real_reactor_fixture, real_reactor_test, start_frames, until
+from tests.service.harness import Harness, Relay, Sink, closed_port, destination
 from tests.service.http_client import TOKEN, connect, fetch
-from tests.service.interop import Relay
-from tests.service.relay_world import Sink, World, closed_port, destination
 from tests.web.helpers import Response, Web
 
 FILE = Path(__file__).parents[2] / "docs" / "reference" / "openapi.json"
@@ -91,29 +87,21 @@ class Running:
 
 
 @real_reactor_fixture
-async def running(world: World, tmp_path: Path) -> AsyncIterator[Running]:
+async def running(harness: Harness, tmp_path: Path) -> AsyncIterator[Running]:
     """A stream with a player and a recording, one good and one dead destination."""
-    sink = world.start_sink(Sink())
-    config = RelayConfig(
-        listen=("tcp:0:interface=127.0.0.1",),
+    sink = harness.start_sink(Sink())
+    relay = harness.start_relay(
         destinations=(destination("good", sink.port), destination("dead", closed_port())),
         recording=RecordingSettings(record_all=True, folder=tmp_path),
-        http=HttpSettings(listen="tcp:0:interface=127.0.0.1", token=Secret(TOKEN)),
+        http=HttpSettings(listen=LOOPBACK, token=Secret(TOKEN)),
     )
-    service = RelayService(config)
-    relay = Relay(service)
-    service.startService()
-    world.relay = relay
-    publisher = await world.publish()
-    player = await play(the_reactor(), relay.url("live/test"))
+    publisher = await harness.publish()
+    await harness.play()
     for frame in [*start_frames(), *group(0), *group(200)]:
         publisher.send(frame)
-    await until(lambda: world.status("good").messages_sent > 5 and world.status("dead").last_error)
-    await until(lambda: any(status.path for status in service.recordings.statuses()))
-    yield Running(relay, getattr(service.http_address, "port", 0))
-    player.end()
-    publisher.end()
-    await service.stopService()
+    await until(lambda: harness.status("good").messages_sent > 5 and harness.status("dead").last_error)
+    await until(lambda: any(status.path for status in relay.service.recordings.statuses()))
+    yield Running(relay, relay.http_port)
 
 
 def test_the_document_is_valid() -> None:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from rtmprelay.session.reports import PublishAccepted
-from tests.helpers import keyframe, start_frames
-from tests.service.command import TWISTD, BlockingClient, Server, run, wait_for
-from tests.service.relay_world import closed_port
+from tests.helpers import keyframe, start_frames, wait_for
+from tests.service.command import TWISTD, BlockingClient, Server, run
+from tests.service.harness import closed_port
 
 KEY = "KEY-that-nobody-may-see"
 

@@ -15,42 +15,43 @@ from rtmprelay.destinations.status import DestinationState
 from rtmprelay.rtmp.transport_buffers import unsent_bytes
 from rtmprelay.streams.live_stream import LiveStream
 from tests.helpers import real_reactor_test, the_reactor
+from tests.service.harness import HEADER, Harness, Sink, closed_port, destination, pictures, send_live
 from tests.service.interop import in_background
-from tests.service.relay_world import HEADER, Sink, World, closed_port, destination, pictures, send_live
 
 
-async def broadcast_beside(world: World, bad: DestinationSettings, picture_size: int = 2000) -> None:
+async def broadcast_beside(harness: Harness, bad: DestinationSettings, picture_size: int = 2000) -> None:
     """Send a stream to a bad destination, two good ones and a player; the good ones and the player get all of it."""
-    first, second = world.start_sink(), world.start_sink()
-    relay = world.start_relay([bad, destination("first", first.port), destination("second", second.port)])
-    publisher = await world.publish()
+    first, second = harness.start_sink(), harness.start_sink()
+    relay = harness.start_relay(
+        destinations=[bad, destination("first", first.port), destination("second", second.port)]
+    )
+    publisher = await harness.publish()
     publisher.send(HEADER)
     await relay.until(lambda: relay.service.registry.get("live/test") is not None)
-    await world.play()
-    await relay.until(lambda: world.status("first").state is DestinationState.CONNECTED)
-    await relay.until(lambda: world.status("second").state is DestinationState.CONNECTED)
+    await harness.play()
+    await relay.until(lambda: harness.status("first").state is DestinationState.CONNECTED)
+    await relay.until(lambda: harness.status("second").state is DestinationState.CONNECTED)
     frames = pictures(150, picture_size)
     await send_live(publisher, frames)
     # The publisher has waited for nobody: all that it sent has left it.
     assert unsent_bytes(publisher.transport) == 0
     await relay.until(
-        lambda: len(world.played) > 150 and len(first.pictures) >= 150 and len(second.pictures) >= 150
+        lambda: len(harness.played) > 150 and len(first.pictures) >= 150 and len(second.pictures) >= 150
     )
-    assert world.played == [HEADER, *frames]
+    assert harness.played == [HEADER, *frames]
     assert first.pictures == frames
     assert second.pictures == frames
     for name in ("first", "second"):
-        status = world.status(name)
+        status = harness.status(name)
         assert (status.messages_dropped, status.last_error) == (0, None)
 
 
 @real_reactor_test
-async def test_a_refused_port(world: World) -> None:
-    await broadcast_beside(world, destination("bad", closed_port()))
+async def test_a_refused_port(harness: Harness) -> None:
+    await broadcast_beside(harness, destination("bad", closed_port()))
     # Between two attempts it is in error; during one it connects.
-    assert world.relay is not None
-    await world.relay.until(lambda: world.status("bad").state is DestinationState.ERROR)
-    status = world.status("bad")
+    await harness.relay.until(lambda: harness.status("bad").state is DestinationState.ERROR)
+    status = harness.status("bad")
     assert (status.error_class, status.last_error) == (
         "network",
         "nothing listens there (connection refused)",
@@ -60,17 +61,17 @@ async def test_a_refused_port(world: World) -> None:
 
 
 @real_reactor_test
-async def test_a_name_that_does_not_exist(world: World) -> None:
-    await broadcast_beside(world, destination("bad", 1935, host="no-such-host.invalid"))
-    assert world.status("bad").error_class == "network"
-    assert "DNS" in str(world.status("bad").last_error)
+async def test_a_name_that_does_not_exist(harness: Harness) -> None:
+    await broadcast_beside(harness, destination("bad", 1935, host="no-such-host.invalid"))
+    assert harness.status("bad").error_class == "network"
+    assert "DNS" in str(harness.status("bad").last_error)
 
 
 @real_reactor_test
-async def test_a_black_hole(world: World) -> None:
-    await broadcast_beside(world, destination("bad", world.listen(Protocol)))
-    assert world.status("bad").state is DestinationState.CONNECTING
-    assert world.status("bad").messages_sent == 0
+async def test_a_black_hole(harness: Harness) -> None:
+    await broadcast_beside(harness, destination("bad", harness.listen(Protocol)))
+    assert harness.status("bad").state is DestinationState.CONNECTING
+    assert harness.status("bad").messages_sent == 0
 
 
 class Babbler(Protocol):
@@ -83,18 +84,18 @@ class Babbler(Protocol):
 
 
 @real_reactor_test
-async def test_a_server_that_sends_garbage(world: World) -> None:
-    await broadcast_beside(world, destination("bad", world.listen(Babbler)))
-    assert world.status("bad").error_class == "protocol"
+async def test_a_server_that_sends_garbage(harness: Harness) -> None:
+    await broadcast_beside(harness, destination("bad", harness.listen(Babbler)))
+    assert harness.status("bad").error_class == "protocol"
 
 
 @real_reactor_test
-async def test_a_server_that_refuses_the_key(world: World) -> None:
+async def test_a_server_that_refuses_the_key(harness: Harness) -> None:
     """The key is in use there: told apart from a network error, and asked again less eagerly."""
-    occupied = world.start_sink()
+    occupied = harness.start_sink()
     holder = await publish(the_reactor(), f"rtmp://127.0.0.1:{occupied.port}/live/bad")
-    await broadcast_beside(world, destination("bad", occupied.port))
-    status = world.status("bad")
+    await broadcast_beside(harness, destination("bad", occupied.port))
+    status = harness.status("bad")
     assert (status.state, status.error_class) == (DestinationState.ERROR, "refused")
     assert "NetStream.Publish.BadName" in str(status.last_error)
     assert "live/***" in str(status.last_error)
@@ -112,57 +113,61 @@ class Sleeper(Sink):
 
 
 @real_reactor_test
-async def test_a_server_that_stops_reading(world: World) -> None:
+async def test_a_server_that_stops_reading(harness: Harness) -> None:
     """Its queue stays within its bounds, whole groups of pictures are dropped, the account is exact."""
-    sleeper = world.start_sink(Sleeper())
-    await broadcast_beside(world, destination("bad", sleeper.port), picture_size=120_000)
-    (outlet,) = world.status("bad").outlets
+    sleeper = harness.start_sink(Sleeper())
+    await broadcast_beside(harness, destination("bad", sleeper.port), picture_size=120_000)
+    (outlet,) = harness.status("bad").outlets
     assert outlet.messages_in == outlet.messages_sent + outlet.messages_dropped + outlet.messages_queued
     assert outlet.messages_queued > 0
 
 
 @real_reactor_test
-async def test_a_server_that_is_killed_and_comes_back(world: World) -> None:
+async def test_a_server_that_is_killed_and_comes_back(harness: Harness) -> None:
     """It gets the stream again, from a keyframe on."""
-    mortal = world.start_sink()
+    mortal = harness.start_sink()
     port = mortal.port
-    first, second = world.start_sink(), world.start_sink()
-    relay = world.start_relay(
-        [destination("bad", port), destination("first", first.port), destination("second", second.port)]
+    first, second = harness.start_sink(), harness.start_sink()
+    relay = harness.start_relay(
+        destinations=[
+            destination("bad", port),
+            destination("first", first.port),
+            destination("second", second.port),
+        ]
     )
-    publisher = await world.publish()
+    publisher = await harness.publish()
     publisher.send(HEADER)
     await relay.until(
-        lambda: all(world.status(n).state is DestinationState.CONNECTED for n in ("bad", "first", "second"))
+        lambda: all(harness.status(n).state is DestinationState.CONNECTED for n in ("bad", "first", "second"))
     )
-    await world.play()
+    await harness.play()
     frames = pictures(400)
     sending = in_background(send_live(publisher, frames))
     await relay.until(lambda: len(mortal.pictures) > 20)
     for connection in mortal.service.factory.connections:
         connection.close_now("killed")
     await mortal.service.stopService()
-    await relay.until(lambda: world.status("bad").state is DestinationState.ERROR)
-    reborn = world.start_sink(Sink(f"tcp:{port}:interface=127.0.0.1"))
+    await relay.until(lambda: harness.status("bad").state is DestinationState.ERROR)
+    reborn = harness.start_sink(Sink(f"tcp:{port}:interface=127.0.0.1"))
     await sending
     await relay.until(lambda: len(reborn.pictures) > 0 and reborn.pictures[-1] == frames[-1])
     assert reborn.collector.frames[0].payload == HEADER.payload
     begin = frames.index(reborn.pictures[0])
     assert begin % 25 == 0
     assert reborn.pictures == frames[begin:]
-    assert world.status("bad").reconnect_count == 1
+    assert harness.status("bad").reconnect_count == 1
     await relay.until(lambda: first.pictures == frames and second.pictures == frames)
-    await relay.until(lambda: world.played == [HEADER, *frames])
+    await relay.until(lambda: harness.played == [HEADER, *frames])
 
 
 @real_reactor_test
 async def test_tls_with_a_certificate_that_nobody_trusts(
-    world: World, certificate: tuple[Path, Path]
+    harness: Harness, certificate: tuple[Path, Path]
 ) -> None:
     key, chain = certificate
-    secure = world.start_sink(Sink(f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={chain}"))
-    await broadcast_beside(world, destination("bad", secure.port, scheme="rtmps"))
-    status = world.status("bad")
+    secure = harness.start_sink(Sink(f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={chain}"))
+    await broadcast_beside(harness, destination("bad", secure.port, scheme="rtmps"))
+    status = harness.status("bad")
     assert status.error_class == "network"
     assert "TLS failed: certificate verify failed" in str(status.last_error)
     assert secure.pictures == []
@@ -170,13 +175,13 @@ async def test_tls_with_a_certificate_that_nobody_trusts(
 
 @pytest.mark.parametrize("trust", ["ca_file", "unverified"])
 @real_reactor_test
-async def test_tls_to_a_private_server(world: World, certificate: tuple[Path, Path], trust: str) -> None:
+async def test_tls_to_a_private_server(harness: Harness, certificate: tuple[Path, Path], trust: str) -> None:
     """With its certificate as the CA file, or without verification, it gets everything."""
     key, chain = certificate
-    secure = world.start_sink(Sink(f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={chain}"))
+    secure = harness.start_sink(Sink(f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={chain}"))
     more = {"ca_file": str(chain)} if trust == "ca_file" else {"verify": False}
-    relay = world.start_relay([destination("private", secure.port, scheme="rtmps", **more)])
-    publisher = await world.publish()
+    relay = harness.start_relay(destinations=[destination("private", secure.port, scheme="rtmps", **more)])
+    publisher = await harness.publish()
     publisher.send(HEADER)
     frames = pictures(50)
     await send_live(publisher, frames)

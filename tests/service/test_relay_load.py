@@ -28,8 +28,8 @@ from rtmprelay.streams.frames import FrameBatch, FrameRole, LiveFrame
 from rtmprelay.streams.live_stream import LiveStream
 from tests.helpers import real_reactor_test, the_reactor, until
 from tests.service import measured_relay
+from tests.service.harness import HEADER, Harness, Sink, closed_port
 from tests.service.measured_relay import read_turns, waiting_p99
-from tests.service.relay_world import HEADER, Sink, World, closed_port
 
 SECONDS = float(os.environ.get("RTMPRELAY_LOAD_SECONDS", "8"))
 FRAME_RATE = 30
@@ -120,9 +120,9 @@ class Run:
     waited_p99: float
 
 
-async def run_relay(world: World, count: int, turns_file: Path) -> Run:
+async def run_relay(harness: Harness, count: int, turns_file: Path) -> Run:
     """Relay a stream to so many destinations."""
-    sink = world.start_sink(Sink("tcp:0:interface=127.0.0.1:backlog=200"))
+    sink = harness.start_sink(Sink("tcp:0:interface=127.0.0.1:backlog=200"))
     watches = Stopwatches()
     sink.service.registry.add_observer(watches)
     port = closed_port()
@@ -161,10 +161,10 @@ async def run_relay(world: World, count: int, turns_file: Path) -> Run:
 @pytest.mark.parametrize("count", [10, 50])
 @real_reactor_test
 async def test_many_destinations(
-    world: World, count: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    harness: Harness, count: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No loss, at most 100 MB for 10 and in proportion for 50; nothing is held up for long."""
-    run = await run_relay(world, count, tmp_path / "turns")
+    run = await run_relay(harness, count, tmp_path / "turns")
     ages = sorted(age for watch in run.watches for age in watch.ages_ms)
     p50, p99 = ages[len(ages) // 2], ages[len(ages) * 99 // 100]
     fastest = max(min(watch.ages_ms) for watch in run.watches)

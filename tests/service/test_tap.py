@@ -17,8 +17,8 @@ import pytest
 
 from rtmprelay import __version__, tap
 from rtmprelay.session.reports import PlayAccepted, PublishAccepted
-from tests.helpers import keyframe, start_frames
-from tests.service.command import LOOPBACK, TWIST, TWISTD, BlockingClient, Server, port_in, run, wait_for
+from tests.helpers import LOOPBACK, keyframe, start_frames, wait_for
+from tests.service.command import TWIST, TWISTD, BlockingClient, Server, port_in, run
 
 
 @pytest.fixture

@@ -14,10 +14,11 @@ import pytest
 from rtmprelay.session.reports import PlayAccepted
 from spark_analytics.__main__ import main
 from spark_analytics.catalogue import Catalogue
-from tests.service.command import BlockingClient, Server, wait_for
+from tests.helpers import wait_for
+from tests.service.command import BlockingClient, Server
 from tests.service.conftest import ffmpeg
+from tests.service.harness import closed_port
 from tests.service.interop import H264_AAC, FFmpeg
-from tests.service.relay_world import closed_port
 from tests.service.test_interop import PICTURE, TONE
 
 if TYPE_CHECKING:

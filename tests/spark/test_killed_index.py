@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.service.command import wait_for
+from tests.helpers import wait_for
 from tests.spark.media import age, frames_file
 from tests.spark.test_index import rows_of, stream
 
