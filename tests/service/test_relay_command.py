@@ -31,7 +31,7 @@ BAD_OPTIONS = {
         "--relay-to (number 2): 'host:1935/app' and 'host:1935/app-2' go to the same place",
     ),
     "missing file": (["--relay-config", "missing.json"], "--relay-config: 'missing.json' cannot be read"),
-    "nothing to check": (["--check-destinations"], "--check-destinations: there are none"),
+    "nothing to check": (["--check-destinations"], "--check-destinations: there are no enabled destinations"),
 }
 
 BAD_FILES: dict[str, tuple[str, str]] = {
