@@ -19,11 +19,11 @@ from rtmprelay.demo.run import Demo, DemoSettings
 from rtmprelay.demo.verdict import Verdict
 
 DESCRIPTION = (
-    "A relay, other servers that it relays to, a player and a recording, all on this machine, with a test stream made here:"
-    " neither OBS nor ffmpeg nor a platform is needed. At the end it compares what everybody got, message by message;"
-    " the exit status is 0 only if all of it is identical."
+    "Runs a relay, servers that it relays to, a player and a recording, all on this machine, with a generated test stream:"
+    " no OBS, ffmpeg or platform is needed. At the end it compares what each of them got with what was sent, message by"
+    " message; the exit status is 0 only if everything is identical."
 )
-MOST_DESTINATIONS = 50
+_MAX_DESTINATIONS = 50
 
 
 def _seconds(text: str) -> float:
@@ -38,37 +38,38 @@ def _seconds(text: str) -> float:
 
 def _destinations(text: str) -> int:
     number = int(text) if text.isdecimal() else 0
-    if not 1 <= number <= MOST_DESTINATIONS:
-        raise argparse.ArgumentTypeError(f"{text} is not from 1 to {MOST_DESTINATIONS}")
+    if not 1 <= number <= _MAX_DESTINATIONS:
+        raise argparse.ArgumentTypeError(f"{text} is not from 1 to {_MAX_DESTINATIONS}")
     return number
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the demo can be told."""
-    parser.add_argument("--seconds", type=_seconds, metavar="N", help="end after so long (default: Ctrl-C)")
+    parser.add_argument(
+        "--seconds", type=_seconds, metavar="N", help="end after N seconds (default: on Ctrl-C)"
+    )
     parser.add_argument(
         "--destinations",
         type=_destinations,
         default=2,
         metavar="N",
-        help="how many servers get the stream (2)",
+        help="number of servers that get the stream (default: 2)",
     )
     parser.add_argument(
-        "--record-dir", type=Path, metavar="DIR", help="keep the recording there (default: it is deleted)"
+        "--record-dir", type=Path, metavar="DIR", help="keep the recording in DIR (default: it is deleted)"
     )
     parser.add_argument(
-        "--json", action="store_true", help="print the outcome as JSON, and all else to stderr"
+        "--json", action="store_true", help="print the result as JSON, and everything else to stderr"
     )
-    parser.add_argument("--log", type=Path, metavar="FILE", help="write the log of all servers there")
+    parser.add_argument("--log", type=Path, metavar="FILE", help="append the log of all servers to FILE")
     parser.add_argument(
         "--spoil",
         metavar="RECEIVER",
-        help="change one byte of what this one got, to see that it is noticed: destination-1, player, recording ...",
+        help="change one byte of what RECEIVER got, to see that the comparison notices: destination-1, player, recording ...",
     )
 
 
 def run(options: argparse.Namespace, out: TextIO = sys.stdout) -> int:
-    """Run the demo; the exit status."""
+    """Run the demo; return the exit status."""
     with ExitStack() as stack:
         folder = options.record_dir
         if folder is None:
@@ -106,7 +107,7 @@ def _in_reactor(settings: DemoSettings, display: Display, log: TextIO | None) ->
     from twisted.internet import reactor as the_reactor
 
     reactor: Any = the_reactor
-    # What servers say of themselves would break the table; `--log` keeps it.
+    # Log lines would break the table; `--log` keeps them.
     observers: list[ILogObserver] = [] if log is None else [textFileLogObserver(log)]
     globalLogBeginner.beginLoggingTo(observers, redirectStandardIO=False)
     outcomes: list[Verdict | Failure] = []
@@ -127,7 +128,7 @@ def _in_reactor(settings: DemoSettings, display: Display, log: TextIO | None) ->
 
 
 def _finish_on_signals(demo: Demo, reactor: Any) -> None:
-    """The first Ctrl-C ends the demo in order, and the second one at once."""
+    """The first Ctrl-C ends the demo properly, the second one at once."""
 
     def handle(number: int, frame: object) -> None:
         for one in (signal.SIGINT, signal.SIGTERM):

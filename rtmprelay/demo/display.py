@@ -1,26 +1,142 @@
-"""Where the demo shows itself: a table that is drawn again and again on a terminal, lines everywhere else."""
+"""What the demo shows while it runs: a table that is redrawn on a terminal, or a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
-from rtmprelay.demo.table import Row, plain_line, table
+import attrs
+
+IDENTICAL = "identical"
+DIFFERS = "DIFFERS"
 
 #: Seconds between two tables, and between two lines.
-TABLE_INTERVAL = 0.5
-LINE_INTERVAL = 5.0
+_TABLE_INTERVAL = 0.5
+_LINE_INTERVAL = 5.0
+
+#: Seconds over which bitrates are measured: two groups of pictures, so that keyframes do not make them jump.
+_RATE_WINDOW = 4.0
+
+_GREEN = "\x1b[32m"
+_RED = "\x1b[31m"
+_PLAIN = "\x1b[0m"
+
+_GAP = "  "
+
+
+class Rate:
+    """A bitrate, from a count of bytes that only grows."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, int]] = deque()
+
+    def update(self, now: float, size: int) -> float | None:
+        """Kilobits a second over the last seconds; None on the first call."""
+        samples = self._samples
+        samples.append((now, size))
+        while len(samples) > 2 and now - samples[1][0] >= _RATE_WINDOW:
+            samples.popleft()
+        begin, first = samples[0]
+        return (size - first) * 8 / 1000 / (now - begin) if now > begin else None
+
+
+# -- text ----------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Row:
+    """The source or a receiver at one moment."""
+
+    name: str
+    state: str
+    messages: int
+    kbps: float | None = None
+    #: In seconds: the median, and the worst of the last messages.
+    latency: float | None = None
+    worst_latency: float | None = None
+    #: The result of the comparison so far: `identical`, `DIFFERS` or something else.
+    media: str = ""
+
+
+@attrs.frozen
+class _Column:
+    title: str
+    text: Callable[[Row], str]
+    #: Narrow terminals leave out the columns with the lowest.
+    importance: int
+    right: bool = False
+
+
+def _kbps(row: Row) -> str:
+    return "" if row.kbps is None else f"{row.kbps:.1f}"
+
+
+def _latency(row: Row) -> str:
+    if row.latency is None or row.worst_latency is None:
+        return ""
+    return f"{row.latency * 1000:.1f} ({row.worst_latency * 1000:.1f})"
+
+
+_COLUMNS = (
+    _Column("receiver", lambda row: row.name, 6),
+    _Column("state", lambda row: row.state, 3),
+    _Column("messages", lambda row: str(row.messages), 4, right=True),
+    _Column("kbit/s", _kbps, 2, right=True),
+    _Column("latency ms (worst)", _latency, 1, right=True),
+    _Column("media", lambda row: row.media, 5),
+)
+
+
+def table(rows: Sequence[Row], width: int, colour: bool = False) -> list[str]:
+    """The rows under their titles; no line is longer than the terminal is wide."""
+    columns = list(_COLUMNS)
+    while True:
+        widths = [max(len(column.title), *(len(column.text(row)) for row in rows)) for column in columns]
+        if len(columns) == 1 or sum(widths) + len(_GAP) * (len(columns) - 1) <= width:
+            break
+        columns.remove(min(columns, key=lambda column: column.importance))
+    lines = [_line([column.title for column in columns], columns, widths, width)]
+    for row in rows:
+        line = _line([column.text(row) for column in columns], columns, widths, width)
+        lines.append(_coloured(line, row.media) if colour else line)
+    return lines
+
+
+def _line(texts: Sequence[str], columns: Sequence[_Column], widths: Sequence[int], width: int) -> str:
+    cells = (
+        text.rjust(size) if column.right else text.ljust(size)
+        for text, column, size in zip(texts, columns, widths, strict=True)
+    )
+    return _GAP.join(cells).rstrip()[:width]
+
+
+def _coloured(line: str, media: str) -> str:
+    colour = {IDENTICAL: _GREEN, DIFFERS: _RED}.get(media)
+    if colour is None or not line.endswith(media):
+        return line
+    return f"{line.removesuffix(media)}{colour}{media}{_PLAIN}"
+
+
+def plain_line(seconds: float, source: Row, receivers: Sequence[Row]) -> str:
+    """The rows in one line, for output without a terminal."""
+    kbps = "" if source.kbps is None else f", {source.kbps:.0f} kbit/s"
+    parts = [f"{row.name} {row.messages} {row.media}".rstrip() for row in receivers]
+    return f"{seconds:.0f} s: {source.messages} messages sent{kbps}; {', '.join(parts)}"
+
+
+# -- output --------------------------------------------------------------------------------------------------
 
 
 class Display:
-    """Shows rows: the source's first, then those of the receivers."""
+    """Shows rows as lines: the source's row first, then those of the receivers."""
+
+    interval = _LINE_INTERVAL
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
-
-    interval = LINE_INTERVAL
 
     def say(self, *lines: str) -> None:
         """Print lines that stay."""
@@ -28,14 +144,14 @@ class Display:
         self._out.flush()
 
     def show(self, seconds: float, rows: Sequence[Row]) -> None:
-        """Show how it is now."""
+        """Show the state at `seconds` after the beginning."""
         self.say(plain_line(seconds, rows[0], rows[1:]))
 
 
 class TerminalDisplay(Display):
-    """A table that replaces itself."""
+    """Shows rows as a table that replaces the one before."""
 
-    interval = TABLE_INTERVAL
+    interval = _TABLE_INTERVAL
 
     def __init__(
         self,
@@ -50,18 +166,18 @@ class TerminalDisplay(Display):
         self._size: os.terminal_size | None = None
 
     def say(self, *lines: str) -> None:
-        """Print lines that stay; the next table comes below them."""
+        """Print lines that stay; the next table appears below them."""
         self._drawn = 0
         super().say(*lines)
 
     def show(self, seconds: float, rows: Sequence[Row]) -> None:
         """Draw the table over the one before."""
         size = self._terminal_size()
-        # In the last column some terminals go to the next line by themselves.
+        # Some terminals wrap when the last column is written.
         lines = [*table(rows, max(1, size.columns - 1), self._colour), _running(seconds)[: size.columns - 1]]
-        # What has left the screen at the top cannot be drawn over.
+        # Lines that scrolled off the top cannot be drawn over.
         lines = lines[: max(1, size.lines - 1)]
-        # Another width breaks the old lines differently: nobody knows where they begin.
+        # A new width wraps the old lines differently, so where they begin is not known.
         up = f"\x1b[{self._drawn}A" if self._drawn and size == self._size else ""
         self._out.write(up + "".join(f"\r{line}\x1b[K\n" for line in lines) + "\x1b[J")
         self._out.flush()
@@ -74,7 +190,7 @@ def _running(seconds: float) -> str:
 
 
 def display_for(out: TextIO, environment: Mapping[str, str] | None = None) -> Display:
-    """A table if that can be drawn, with colours if they are wanted."""
+    """A table if the terminal can draw one, in colour unless NO_COLOR is set; else lines."""
     environment = os.environ if environment is None else environment
     if not out.isatty() or environment.get("TERM", "dumb") == "dumb":
         return Display(out)

@@ -1,4 +1,4 @@
-"""One run of the demo: start everything, let it stream, end it in order, and compare."""
+"""One run of the demo: start everything, stream, end properly, and compare."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ from twisted.internet.task import LoopingCall, deferLater
 from rtmprelay import client
 from rtmprelay.clock import steady
 from rtmprelay.config.relay import RelayConfig
-from rtmprelay.demo.display import Display
-from rtmprelay.demo.platform import LOOPBACK, Platform, port_of
-from rtmprelay.demo.receivers import Receiver, RecordingReceiver, SourceRow
-from rtmprelay.demo.recording import RecordingWatch
+from rtmprelay.demo.display import Display, Rate, Row
+from rtmprelay.demo.receivers import LOOPBACK, DestinationServer, Receiver, RecordingReceiver, port_of
 from rtmprelay.demo.source import Source
-from rtmprelay.demo.table import Row
 from rtmprelay.demo.tape import ReceivedTape, SentTape, SpoiledTape
 from rtmprelay.demo.test_card.stream import frames
 from rtmprelay.demo.verdict import Verdict
@@ -36,42 +33,38 @@ STREAM = "live/demo"
 PLAYER = "player"
 RECORDING = "recording"
 
-_LOOK_AGAIN = 0.02
+_POLL_INTERVAL = 0.02
 
 
 class DemoFailedError(RtmpRelayError):
-    """The demo cannot go on; the text says why."""
+    """The demo cannot continue; the text says why."""
 
 
 @attrs.frozen
 class DemoSettings:
-    """What a demo can be told."""
-
-    #: Where to record to.
+    #: The folder of the recording.
     folder: Path
     #: How long to stream; None until `Demo.finish`.
     seconds: float | None = None
     destinations: int = 2
-    #: Whether the recording is there afterwards, so that it is worth telling where.
+    #: Whether the recording is kept, so that the verdict says where it is.
     keeps_recording: bool = False
-    #: Whose media is spoilt on purpose before it is compared, to see that this is noticed.
+    #: The receiver whose media is changed before it is compared, to see that the comparison notices.
     spoiled: str | None = None
-    #: Seconds for everybody to connect, and at the end for the last message to arrive. Busy machines take their time.
-    patience: float = 20.0
+    #: Seconds for all to connect, and at the end for the last message to arrive; enough for busy machines.
+    timeout: float = 20.0
 
     @property
     def destination_names(self) -> list[str]:
-        """What the destinations are called."""
         return [f"destination-{number}" for number in range(1, self.destinations + 1)]
 
     @property
     def receiver_names(self) -> list[str]:
-        """Everybody who gets the stream."""
         return [*self.destination_names, PLAYER, RECORDING]
 
 
 class Demo:
-    """A relay with destinations, a player and a recording, and the source that they get their stream from."""
+    """A relay with destinations, a player and a recording, and the source of their stream."""
 
     def __init__(self, settings: DemoSettings, display: Display, reactor: IReactorTime) -> None:
         self._settings = settings
@@ -83,43 +76,51 @@ class Demo:
         self._publisher: RtmpPublisherProtocol | None = None
         self._player: RtmpPlayClientProtocol | None = None
         self._source = Source(self._clock, frames(), self._send, settings.seconds, self.finish)
+        self._source_rate = Rate()
         tapes = {name: self._tape(name) for name in settings.receiver_names}
-        self._platforms = {
-            name: Platform(tapes[name], self._clock, reactor) for name in settings.destination_names
+        self._servers = {
+            name: DestinationServer(tapes[name], self._clock, reactor) for name in settings.destination_names
         }
         recording = RecordingSettings(record_all=True, folder=settings.folder)
         http = HttpSettings(listen=LOOPBACK)
         self.relay = RelayService(RelayConfig(listen=(LOOPBACK,), recording=recording, http=http), reactor)
-        self._recording = RecordingWatch(self.relay)
-        self._source_row = SourceRow()
         self._player_tape = tapes[PLAYER]
+        self._recording = RecordingReceiver(tapes[RECORDING], self.relay)
         self._receivers = [
-            *(self._destination_receiver(name, tapes[name]) for name in settings.destination_names),
+            *(self._destination(name, tapes[name]) for name in settings.destination_names),
             Receiver(tapes[PLAYER], self._player_state),
-            RecordingReceiver(
-                tapes[RECORDING],
-                self._recording.state,
-                self._recording.failure,
-                written=self._recording.written,
-            ),
+            self._recording,
         ]
 
     def _tape(self, name: str) -> ReceivedTape:
         kind = SpoiledTape if name == self._settings.spoiled else ReceivedTape
         return kind(name, self.sent)
 
+    def _destination(self, name: str, tape: ReceivedTape) -> Receiver:
+        def status() -> DestinationStatus | None:
+            return next((one for one in self.relay.destinations.statuses() if one.name == name), None)
+
+        def state() -> str:
+            now = status()
+            return "removed" if now is None else now.state.value
+
+        def failure() -> str | None:
+            now = status()
+            return None if now is None else now.last_error
+
+        return Receiver(tape, state, failure)
+
     @property
     def sent(self) -> SentTape:
-        """What was sent."""
         return self._source.tape
 
     def finish(self) -> None:
-        """Stream no longer: end everything in order, and compare."""
+        """Stop streaming: end everything properly, and compare."""
         if not self._over.called:
             self._over.callback(None)
 
     def start(self) -> Deferred[Verdict]:
-        """Do all of it; fires when it is over."""
+        """Run the demo; the Deferred fires after the comparison."""
         return Deferred.fromCoroutine(self._run())
 
     async def _run(self) -> Verdict:
@@ -132,7 +133,7 @@ class Demo:
             self._source.stop()
             seconds = self._source.seconds
             await self._stop()
-        self._recording.replay_into(self._receivers[-1].tape)
+        self._recording.read()
         return Verdict.of(
             self.sent,
             [receiver.result() for receiver in self._receivers],
@@ -144,12 +145,12 @@ class Demo:
     # -- the beginning ---------------------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        for platform in self._platforms.values():
-            platform.startService()
+        for server in self._servers.values():
+            server.startService()
         self.relay.startService()
-        for name, platform in self._platforms.items():
-            self.relay.destinations.add(DestinationSettings(name, RtmpUrl.parse(platform.url)))
-        self._tell_where()
+        for name, server in self._servers.items():
+            self.relay.destinations.add(DestinationSettings(name, RtmpUrl.parse(server.url)))
+        self._print_addresses()
         url = self._rtmp_url()
         self._publisher = await client.publish(self._reactor, url)
         self._publisher.when_lost.addCallback(self._publisher_lost)
@@ -160,12 +161,12 @@ class Demo:
     def _rtmp_url(self) -> str:
         return f"rtmp://127.0.0.1:{port_of(self.relay.addresses[0])}/{STREAM}"
 
-    def _tell_where(self) -> None:
+    def _print_addresses(self) -> None:
         page = f"http://127.0.0.1:{port_of(self.relay.http_address)}/"
         self._display.say(
             f"A test stream goes to {self._rtmp_url()}, and from there to {self._settings.destinations} other servers"
             " on this machine, to a player and into a file.",
-            f"Look at it:  {page} in a browser, or: ffplay {self._rtmp_url()}",
+            f"To watch it:  {page} in a browser, or: ffplay {self._rtmp_url()}",
             "",
         )
 
@@ -193,7 +194,7 @@ class Demo:
         if self._over.called:
             return
         self._source.start()
-        # Bitrates need a first look to compare the next ones with.
+        # A bitrate needs a first value to compare the next one with.
         self._rows()
         showing = LoopingCall(self._show)
         showing.clock = self._reactor
@@ -207,22 +208,9 @@ class Demo:
         self._display.show(self._source.seconds, self._rows())
 
     def _rows(self) -> list[Row]:
-        now = self._clock.seconds()
-        return [self._source_row.row(self._source, now), *(one.row(now) for one in self._receivers)]
-
-    def _destination_receiver(self, name: str, tape: ReceivedTape) -> Receiver:
-        def status() -> DestinationStatus | None:
-            return next((one for one in self.relay.destinations.statuses() if one.name == name), None)
-
-        def state() -> str:
-            now = status()
-            return "removed" if now is None else now.state.value
-
-        def failure() -> str | None:
-            now = status()
-            return None if now is None else now.last_error
-
-        return Receiver(tape, state, failure)
+        now, sent = self._clock.seconds(), self.sent
+        source = Row("source", "publishing", sent.messages, self._source_rate.update(now, sent.bytes))
+        return [source, *(receiver.row(now) for receiver in self._receivers)]
 
     def _player_state(self) -> str:
         return "playing" if self._player is not None and not self._player.is_closing else "gone"
@@ -232,32 +220,30 @@ class Demo:
     async def _stop(self) -> None:
         if self._publisher is not None:
             self._publisher.end()
-        await self._wait(self._nothing_more_comes)
+        await self._wait(self._no_more_can_arrive)
         if self._player is not None:
             self._player.end()
         await self.relay.stopService()
-        for platform in self._platforms.values():
-            await platform.stopService()
+        for server in self._servers.values():
+            await server.stopService()
 
-    def _nothing_more_comes(self) -> bool:
-        """Whether everybody has all of it, or has no connection left that something could come through."""
+    def _no_more_can_arrive(self) -> bool:
+        """Whether every receiver has everything, or has lost its connection."""
         if self._trouble is not None:
             return True
-        platforms = self._platforms.values()
-        player_waits = self._player is not None and not self._player.is_closing
-        return all(one.tape.is_complete or not len(one.registry) for one in platforms) and (
-            self._player_tape.is_complete or not player_waits
-        )
+        servers_done = all(one.tape.is_complete or not len(one.registry) for one in self._servers.values())
+        player_is_open = self._player is not None and not self._player.is_closing
+        return servers_done and (self._player_tape.is_complete or not player_is_open)
 
     async def _until(self, condition: Callable[[], bool], trouble: str) -> None:
         if not await self._wait(lambda: condition() or self._over.called):
-            raise DemoFailedError(f"{trouble} within {self._settings.patience:g} s")
+            raise DemoFailedError(f"{trouble} within {self._settings.timeout:g} s")
 
     async def _wait(self, condition: Callable[[], bool]) -> bool:
-        """Whether something became true in time."""
-        deadline = self._clock.seconds() + self._settings.patience
+        """Whether the condition became true in time."""
+        deadline = self._clock.seconds() + self._settings.timeout
         while not condition():
             if self._clock.seconds() > deadline:
                 return False
-            await deferLater(self._reactor, _LOOK_AGAIN)
+            await deferLater(self._reactor, _POLL_INTERVAL)
         return True

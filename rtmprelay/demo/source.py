@@ -1,4 +1,4 @@
-"""The demo's encoder: publishes the test card at the pace of a live stream, and writes down what it sent."""
+"""The demo's encoder: sends the test card at the pace of a live stream, and remembers what it sent."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from rtmprelay.demo.tape import SentTape
 from rtmprelay.media import MediaFrame
 
-#: Seconds that are not worth a timer.
-_AT_ONCE = 0.0005
+#: A shorter wait, in seconds, is not worth a timer.
+_MIN_WAIT = 0.0005
 
 
 class Source:
-    """Sends each frame when its time has come.
+    """Sends each frame when its timestamp is due.
 
     Attributes:
         tape: What was sent.
@@ -28,11 +28,10 @@ class Source:
         seconds: float | None = None,
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """A source that begins with `start`.
-
+        """
         Args:
-            seconds: How much of the stream is sent; None for all of it.
-            on_end: Called when that is over.
+            seconds: The length of the stream to send; None for all of it.
+            on_end: Called after the last frame.
         """
         self.tape = SentTape()
         self._clock = clock
@@ -46,17 +45,16 @@ class Source:
 
     @property
     def seconds(self) -> float:
-        """How long it has been sending; 0 before the beginning."""
+        """Seconds since `start`; 0 before it."""
         return self._clock.seconds() - self._began if self._began else 0.0
 
     def start(self) -> None:
-        """Begin."""
         self._began = self._clock.seconds()
         self._next = next(self._frames, None)
         self._send_what_is_due()
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Send nothing more; `on_end` is not called."""
         self._next = None
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
@@ -67,7 +65,7 @@ class Source:
             if self._seconds is not None and due >= self._seconds:
                 break
             wait = due - self.seconds
-            if wait > _AT_ONCE:
+            if wait > _MIN_WAIT:
                 self._timer = self._clock.callLater(wait, self._send_what_is_due)
                 return
             self.tape.add(self._next, self._clock.seconds())

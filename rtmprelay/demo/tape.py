@@ -1,4 +1,4 @@
-"""What was sent and what came, message by message: the proof of the demo. Knows no sockets."""
+"""What was sent and what arrived, compared message by message: the proof of the demo. No sockets here."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from rtmprelay.flv.tags import describe_audio, describe_video
 from rtmprelay.media import MediaFrame, MediaKind
 
 COMPARED = (
-    "type, timestamp and payload of every audio and video message, decoder configuration included, one by one in their"
+    "type, timestamp and payload of every audio and video message, with the decoder configuration, one by one and in"
     " order; the digest is SHA-256 over them (type 1 byte, timestamp 4, size 4, payload). Of the metadata: all values"
-    " that were sent. The recorder adds some of its own, such as the duration."
+    " that were sent. The recorder adds values such as the duration."
 )
 
 _BEFORE_PAYLOAD = struct.Struct(">BII")
 
-#: Messages whose latency counts for what is shown: about the last two seconds.
+#: Messages whose latency is shown: about the last two seconds.
 _RECENT = 150
 
-#: The message that `SpoiledTape` spoils.
+#: The number of the message that `SpoiledTape` changes.
 SPOILED_MESSAGE = 10
 
 
 class Tape:
-    """The audio and video messages that went past somebody: how many, how large, and their digest.
+    """The audio and video messages that passed one point: how many, how large, and their digest.
 
     Attributes:
-        metadata: What was last said of the stream.
+        metadata: The latest values of the stream.
     """
 
     def __init__(self) -> None:
@@ -45,11 +45,10 @@ class Tape:
 
     @property
     def digest(self) -> str:
-        """The digest of all messages so far."""
         return self._digest.hexdigest()
 
     def add(self, frame: MediaFrame, now: float | None) -> None:
-        """A message went past, at this time; None if that is long ago, as in a file."""
+        """Add a message that passed at this time; None if it comes from a file."""
         if frame.kind is MediaKind.DATA:
             self.metadata = decode_metadata(frame.payload) or self.metadata
             return
@@ -61,11 +60,11 @@ class Tape:
         self.bytes += len(frame.payload)
 
     def note(self, frame: MediaFrame, fingerprint: int, now: float | None) -> None:
-        """Do what is to be done with an audio or video message; `messages` is its number, counted from 0."""
+        """Note an audio or video message, before it is counted: `messages` is its number, from 0."""
 
 
 class SentTape(Tape):
-    """What the source sent. It remembers 21 bytes of each message, so that a difference can be told as it comes."""
+    """What the source sent. It keeps 21 bytes of each message, so a difference is known as soon as it arrives."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,26 +74,21 @@ class SentTape(Tape):
         self._times = array("d")
 
     def note(self, frame: MediaFrame, fingerprint: int, now: float | None) -> None:
-        """Remember it."""
         self._fingerprints.append(fingerprint)
         self._timestamps.append(frame.timestamp_ms)
         self._kinds.append(frame.kind)
         self._times.append(now or 0.0)
 
     def fingerprint(self, number: int) -> int:
-        """The fingerprint of a message."""
         return self._fingerprints[number]
 
     def sent_at(self, number: int) -> float:
-        """When a message was sent."""
         return self._times[number]
 
     def kind(self, number: int) -> MediaKind:
-        """Whether a message is audio or video."""
         return MediaKind(self._kinds[number])
 
     def timestamp_ms(self, number: int) -> int:
-        """The timestamp of a message."""
         return self._timestamps[number]
 
     def describe(self, number: int) -> str:
@@ -107,8 +101,8 @@ class ReceivedTape(Tape):
     """What a receiver got, compared with what was sent.
 
     Attributes:
-        difference: In words, from where on and how it differs from what was sent; None while it does not.
-        worst_latency: In seconds; None while nothing has come.
+        difference: How it differs from what was sent, and from which message on; None while it does not.
+        worst_latency: In seconds; None before the first message.
     """
 
     def __init__(self, name: str, sent: SentTape) -> None:
@@ -120,12 +114,11 @@ class ReceivedTape(Tape):
         self._latencies: deque[float] = deque(maxlen=_RECENT)
 
     def note(self, frame: MediaFrame, fingerprint: int, now: float | None) -> None:
-        """Compare it."""
         if self.difference is not None:
             return
         number = self.messages
         if number >= self._sent.messages:
-            self.difference = f"got more than was sent: {_describe_frame(frame)} behind the last message"
+            self.difference = f"got more than was sent: {_describe_frame(frame)} after the last message"
         elif fingerprint != self._sent.fingerprint(number):
             self.difference = f"differs from {self._sent.describe(number)} on: {self._how(frame, number)}"
         elif now is not None:
@@ -136,12 +129,12 @@ class ReceivedTape(Tape):
     def _how(self, frame: MediaFrame, number: int) -> str:
         sent = self._sent
         if (frame.kind, frame.timestamp_ms) == (sent.kind(number), sent.timestamp_ms(number)):
-            return "the payload is another one"
+            return "the payload is different"
         return f"{_describe_frame(frame)} came instead"
 
     @property
     def latency(self) -> float | None:
-        """The median of the last messages, in seconds from the sending; None if there are none."""
+        """The median of the last messages, in seconds since they were sent; None if there are none."""
         return statistics.median(self._latencies) if self._latencies else None
 
     @property
@@ -151,11 +144,11 @@ class ReceivedTape(Tape):
 
     @property
     def is_complete(self) -> bool:
-        """Whether as much came as was sent."""
+        """Whether as many messages arrived as were sent."""
         return self.messages >= self._sent.messages
 
     def problem(self) -> str | None:
-        """What is wrong with what came, in words, once nothing more is to come; None if it is all that was sent."""
+        """What is wrong, once no more messages can arrive; None if everything that was sent is here."""
         sent = self._sent
         if self.difference is not None:
             return self.difference
@@ -171,10 +164,9 @@ class ReceivedTape(Tape):
 
 
 class SpoiledTape(ReceivedTape):
-    """Changes one byte of one message before it is compared: whoever doubts the comparison can see it work."""
+    """Changes one byte of one message before it is compared, to show that the comparison works."""
 
     def add(self, frame: MediaFrame, now: float | None) -> None:
-        """Spoil it, or let it be."""
         if frame.kind is not MediaKind.DATA and self.messages == SPOILED_MESSAGE - 1:
             payload = frame.payload
             frame = attrs.evolve(frame, payload=payload[:-1] + bytes([payload[-1] ^ 1]))

@@ -1,4 +1,4 @@
-"""The outcome of a demo, for people and for machines."""
+"""The result of a demo, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import attrs
 
 from rtmprelay.demo.tape import COMPARED, ReceivedTape, SentTape
 
-#: Characters of a digest that people look at.
+#: Characters of a digest in the text.
 _SHORT_DIGEST = 16
 
 
 @attrs.frozen
 class ReceiverResult:
-    """What one receiver got. `problem` says in words what is wrong; None if all of it is as it was sent."""
+    """What one receiver got. `problem` says what is wrong; None if everything is as it was sent."""
 
     name: str
     messages: int
@@ -25,8 +25,7 @@ class ReceiverResult:
 
     @classmethod
     def of(cls, tape: ReceivedTape, failure: str | None = None) -> ReceiverResult:
-        """The result of a receiver.
-
+        """
         Args:
             failure: Why something is missing, if that is known.
         """
@@ -46,16 +45,16 @@ class ReceiverResult:
 
 @attrs.frozen
 class Verdict:
-    """Whether everybody got what was sent."""
+    """Whether all receivers got what was sent."""
 
     seconds: float
     messages: int
     bytes: int
     digest: str
     receivers: tuple[ReceiverResult, ...]
-    #: Where it was recorded; None if that is not kept.
+    #: The path of the recording; None if it is not kept.
     recording: str | None = None
-    #: What ended the demo before its time.
+    #: What ended the demo too early.
     trouble: str | None = None
 
     @classmethod
@@ -67,12 +66,11 @@ class Verdict:
         recording: str | None = None,
         trouble: str | None = None,
     ) -> Verdict:
-        """The verdict on a demo that took so long."""
         return cls(seconds, sent.messages, sent.bytes, sent.digest, tuple(receivers), recording, trouble)
 
     @property
     def passed(self) -> bool:
-        """Whether something was sent, and all receivers got just that."""
+        """Whether something was sent, and all receivers got exactly that."""
         return (
             self.messages > 0
             and self.trouble is None
@@ -81,7 +79,7 @@ class Verdict:
         )
 
     def lines(self) -> list[str]:
-        """The verdict in words."""
+        """The verdict as text."""
         lines = [
             f"Sent {self.messages} audio and video messages ({self.bytes} bytes) in {self.seconds:.1f} s,"
             f" digest {self.digest[:_SHORT_DIGEST]}"
@@ -112,7 +110,6 @@ class Verdict:
         return f"OK: {', '.join(names[:-1])} and {names[-1]} got exactly what was sent"
 
     def as_json(self) -> dict[str, object]:
-        """The verdict for machines."""
         return {
             "ok": self.passed,
             "conclusion": self.conclusion(),

@@ -11,7 +11,7 @@ from tests.helpers import group, start_frames
 FRAMES = [*start_frames(), *group(0), *group(200)]
 
 
-def test_each_frame_goes_when_its_time_has_come() -> None:
+def test_source_sends_each_frame_when_it_is_due() -> None:
     clock, sent, ended = Clock(), list[MediaFrame](), list[float]()
     clock.advance(50)
     source = Source(clock, iter(FRAMES), sent.append, on_end=lambda: ended.append(clock.seconds()))
@@ -29,7 +29,7 @@ def test_each_frame_goes_when_its_time_has_come() -> None:
     assert not clock.getDelayedCalls()
 
 
-def test_what_is_late_is_made_up_for() -> None:
+def test_source_catches_up_after_a_delay() -> None:
     clock, sent = Clock(), list[MediaFrame]()
     clock.advance(1)
     Source(clock, iter(FRAMES), sent.append).start()
@@ -37,7 +37,7 @@ def test_what_is_late_is_made_up_for() -> None:
     assert [frame.timestamp_ms for frame in sent][-1] == 200
 
 
-def test_it_ends_after_the_time_that_was_asked_for() -> None:
+def test_source_ends_after_the_given_time() -> None:
     clock, sent, ended = Clock(), list[MediaFrame](), list[bool]()
     clock.advance(1)
     source = Source(clock, iter(FRAMES), sent.append, 0.2, lambda: ended.append(True))
@@ -47,7 +47,7 @@ def test_it_ends_after_the_time_that_was_asked_for() -> None:
     assert ended == [True]
 
 
-def test_stopped_it_sends_nothing_more() -> None:
+def test_stopped_source_sends_nothing_more() -> None:
     clock, sent = Clock(), list[MediaFrame]()
     clock.advance(1)
     source = Source(clock, iter(FRAMES), sent.append)

@@ -1,4 +1,4 @@
-"""What was sent against what came: every way in which it can differ is told."""
+"""What was sent against what arrived: every difference is reported."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def received(frames: list[MediaFrame], later: float = 0.005) -> ReceivedTape:
     return tape
 
 
-def test_the_same_is_the_same() -> None:
+def test_identical_messages_have_no_problem() -> None:
     tape = received(SENT)
     assert tape.problem() is None
     assert tape.is_complete
-    assert tape.messages == len(SENT) - 1, "metadata is not among them"
+    assert tape.messages == len(SENT) - 1, "metadata is not counted"
     assert tape.digest == sent_tape().digest
     assert tape.bytes == sum(len(frame.payload) for frame in SENT[1:])
 
 
-def test_latency_is_from_the_sending_on() -> None:
+def test_latency_counts_from_sending() -> None:
     tape = received(SENT, later=0.25)
     assert tape.latency == pytest.approx(0.25)
     assert tape.worst_latency == pytest.approx(0.25)
     assert tape.recent_worst_latency == pytest.approx(0.25)
 
 
-def test_what_comes_from_a_file_has_no_latency() -> None:
+def test_messages_from_a_file_have_no_latency() -> None:
     tape = ReceivedTape("recording", sent_tape())
     for frame in SENT:
         tape.add(frame, None)
@@ -58,10 +58,10 @@ def changed(number: int, frame: MediaFrame) -> list[MediaFrame]:
     [
         ([], "got nothing"),
         (SENT[:-2], "lacks 2 messages at the end, from message 11 (video at 0.160 s) on"),
-        ([*SENT, audio(999)], "got more than was sent: audio at 0.999 s behind the last message"),
+        ([*SENT, audio(999)], "got more than was sent: audio at 0.999 s after the last message"),
         (
             changed(3, keyframe(0, size=41)),
-            "differs from message 3 (video at 0.000 s) on: the payload is another one",
+            "differs from message 3 (video at 0.000 s) on: the payload is different",
         ),
         (
             changed(3, MediaFrame(MediaKind.VIDEO, 1, SENT[3].payload)),
@@ -77,7 +77,7 @@ def changed(number: int, frame: MediaFrame) -> list[MediaFrame]:
         ),
         (
             [*SENT[:2], audio_header(b"\x11\x90"), *SENT[3:]],
-            "differs from message 2 (audio at 0.000 s) on: the payload is another one",
+            "differs from message 2 (audio at 0.000 s) on: the payload is different",
         ),
         ([metadata(width=640.0), *SENT[1:]], "got other metadata: width"),
         (SENT[1:], "got other metadata: width"),
@@ -95,24 +95,24 @@ def changed(number: int, frame: MediaFrame) -> list[MediaFrame]:
         "no metadata",
     ],
 )
-def test_each_difference_is_told(came: list[MediaFrame], problem: str) -> None:
+def test_every_difference_is_reported(came: list[MediaFrame], problem: str) -> None:
     assert received(came).problem() == problem
 
 
-def test_more_metadata_than_was_sent_is_fine() -> None:
+def test_additional_metadata_is_no_problem() -> None:
     assert received([metadata(width=1280.0, duration=3.0), *SENT[1:]]).problem() is None
 
 
-def test_the_first_difference_is_the_one_that_is_told() -> None:
+def test_only_the_first_difference_is_reported() -> None:
     tape = received([SENT[1], inter(77), inter(78)])
     assert tape.difference == "differs from message 2 (audio at 0.000 s) on: video at 0.077 s came instead"
 
 
-def test_a_spoiled_tape_is_found_out() -> None:
+def test_spoiled_tape_differs_in_one_message() -> None:
     tape = SpoiledTape("player", sent_tape())
     for frame in SENT:
         tape.add(frame, None)
     problem = tape.problem()
     assert problem is not None
     assert problem.startswith(f"differs from message {SPOILED_MESSAGE} ")
-    assert problem.endswith("the payload is another one")
+    assert problem.endswith("the payload is different")

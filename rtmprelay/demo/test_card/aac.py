@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rtmprelay.demo.test_card.bit_strings import fixed, to_bytes
+from rtmprelay.demo.test_card.codes import fixed, to_bytes
 
 SAMPLE_RATE = 48_000
 SAMPLES_PER_FRAME = 1024
@@ -10,7 +10,7 @@ SAMPLES_PER_FRAME = 1024
 #: AAC-LC, 48 kHz, one channel.
 CONFIGURATION = to_bytes([fixed(2, 5), fixed(3, 4), fixed(1, 4), "000"])
 
-#: The tone lies in the eleventh band of frequencies, which has the coefficients 40 to 47. 44 is about 1043 Hz.
+#: The tone is in the eleventh band of frequencies, which has the coefficients 40 to 47. 44 is about 1043 Hz.
 _BAND = 10
 _TONE = 44
 TONE_HZ = (_TONE + 0.5) * SAMPLE_RATE / 2 / SAMPLES_PER_FRAME
@@ -18,11 +18,11 @@ TONE_HZ = (_TONE + 0.5) * SAMPLE_RATE / 2 / SAMPLES_PER_FRAME
 #: Steps of 1.5 dB: about a tenth of full scale.
 _LOUDNESS = 187
 
-#: From codebook 1, which has values of -1, 0 and 1, four at a time: none of the four, or the first one.
+#: From codebook 1, which codes four values of -1, 0 or 1 at a time: all zero, or only the first one not.
 _NO_TONE = "0"
 _PLUS, _MINUS = "10000", "10001"
 
-#: The tone's phase goes on from frame to frame: at half a coefficient's distance that is a quarter turn.
+#: The phase of the tone continues from frame to frame: half a coefficient off, a frame is a quarter turn.
 _SIGNS = (_PLUS, _MINUS, _MINUS, _PLUS)
 
 _MONO_ELEMENT = "000" + "0000"
@@ -32,16 +32,15 @@ _NO_TOOLS = "000"
 
 
 def _window(bands: int) -> str:
-    """One long window with so many bands, and no prediction."""
+    """One long window with this number of bands, and no prediction."""
     return "0" + "00" + "0" + fixed(bands, 6) + "0"
 
 
-#: A frame in which there is nothing to be heard.
 SILENCE = to_bytes([_MONO_ELEMENT, fixed(0, 8), _window(0), _NO_TOOLS, _END])
 
 
 def tone(number: int) -> bytes:
-    """The frame of this number with a tone in it."""
+    """A frame of the tone; `number` is that of the frame in the stream."""
     sections = fixed(0, 4) + fixed(_BAND, 5) + fixed(1, 4) + fixed(1, 5)
     same_loudness = "0"
     return to_bytes(

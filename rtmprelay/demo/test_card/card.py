@@ -1,20 +1,18 @@
-"""What the test picture shows: colour bars, a moving block, a clock, the number of the picture, a light with the beep."""
+"""The test picture: colour bars, a moving block, a clock, the number of the picture, and a light during each beep."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from rtmprelay.demo.test_card.font import text_rows
-from rtmprelay.demo.test_card.h264 import Picture, PictureFormat
-from rtmprelay.demo.test_card.macroblocks import CELLS
+from rtmprelay.demo.test_card.h264 import CELLS, Picture, PictureFormat
 
 FORMAT = PictureFormat(width=640, height=360, rate=25)
 
-#: How long the beep and its light last, from each full second on.
+#: The length of the beep and its light, which begin at each full second.
 BEEP_MS = 120
 
 #: Luma, blue and red of the eight bars of television at three quarters of full colour.
-BARS = (
+_BARS = (
     (180, 128, 128),
     (162, 44, 142),
     (131, 156, 44),
@@ -26,13 +24,13 @@ BARS = (
 )
 _BAR_ROWS = 11
 
-#: All luma values below the bars differ by multiples of 16: `rtmprelay.demo.test_card.macroblocks` says why.
-PAPER = 16
-INK = 224
+#: All luma values below the bars differ by multiples of 16: `rtmprelay.demo.test_card.h264` says why.
+_PAPER = 16
+_INK = 224
 _FAINT_INK = 144
 _NO_COLOUR = 128
 
-# Places in cells. The leftmost square of each row stays empty, since those below are predicted from it.
+# Places in cells. The leftmost square of each row stays empty: the one below is predicted from it.
 _LEFT = 8
 _BLOCK_TOP = 45
 _BLOCK_SIZE = 6
@@ -42,9 +40,40 @@ _NUMBER_TOP = 80
 _LIGHT_LEFT = 140
 _LIGHT_SIZE = 7
 
+_LETTER_WIDTH = 5
+_LETTER_HEIGHT = 7
+
 _CELL_COLUMNS = FORMAT.columns * CELLS
 _CELL_ROWS = FORMAT.rows * CELLS
 _SWING = _CELL_COLUMNS - _BLOCK_SIZE - CELLS
+
+# The letters that the picture needs, in 5 by 7 cells. Each row is a number whose bits are the cells from the left.
+_LETTERS = {
+    "0": (0b01110, 0b10001, 0b10011, 0b10101, 0b11001, 0b10001, 0b01110),
+    "1": (0b00100, 0b01100, 0b00100, 0b00100, 0b00100, 0b00100, 0b01110),
+    "2": (0b01110, 0b10001, 0b00001, 0b00110, 0b01000, 0b10000, 0b11111),
+    "3": (0b01110, 0b10001, 0b00001, 0b00110, 0b00001, 0b10001, 0b01110),
+    "4": (0b00010, 0b00110, 0b01010, 0b10010, 0b11111, 0b00010, 0b00010),
+    "5": (0b11111, 0b10000, 0b11110, 0b00001, 0b00001, 0b10001, 0b01110),
+    "6": (0b00110, 0b01000, 0b10000, 0b11110, 0b10001, 0b10001, 0b01110),
+    "7": (0b11111, 0b00001, 0b00010, 0b00100, 0b01000, 0b01000, 0b01000),
+    "8": (0b01110, 0b10001, 0b10001, 0b01110, 0b10001, 0b10001, 0b01110),
+    "9": (0b01110, 0b10001, 0b10001, 0b01111, 0b00001, 0b00010, 0b01100),
+    ":": (0b00000, 0b00100, 0b00100, 0b00000, 0b00100, 0b00100, 0b00000),
+    " ": (0, 0, 0, 0, 0, 0, 0),
+    "A": (0b01110, 0b10001, 0b10001, 0b11111, 0b10001, 0b10001, 0b10001),
+    "C": (0b01110, 0b10001, 0b10000, 0b10000, 0b10000, 0b10001, 0b01110),
+    "D": (0b11110, 0b10001, 0b10001, 0b10001, 0b10001, 0b10001, 0b11110),
+    "E": (0b11111, 0b10000, 0b10000, 0b11110, 0b10000, 0b10000, 0b11111),
+    "F": (0b11111, 0b10000, 0b10000, 0b11110, 0b10000, 0b10000, 0b10000),
+    "L": (0b10000, 0b10000, 0b10000, 0b10000, 0b10000, 0b10000, 0b11111),
+    "M": (0b10001, 0b11011, 0b10101, 0b10101, 0b10001, 0b10001, 0b10001),
+    "P": (0b11110, 0b10001, 0b10001, 0b11110, 0b10000, 0b10000, 0b10000),
+    "R": (0b11110, 0b10001, 0b10001, 0b11110, 0b10100, 0b10010, 0b10001),
+    "S": (0b01111, 0b10000, 0b10000, 0b01110, 0b00001, 0b00001, 0b11110),
+    "T": (0b11111, 0b00100, 0b00100, 0b00100, 0b00100, 0b00100, 0b00100),
+    "Y": (0b10001, 0b10001, 0b01010, 0b00100, 0b00100, 0b00100, 0b00100),
+}
 
 
 def timestamp_of(number: int) -> int:
@@ -58,7 +87,7 @@ def beeps_at(timestamp_ms: int) -> bool:
 
 
 def block_column(number: int) -> int:
-    """Where the moving block is, in cells from the left: it goes to and fro, one cell with each picture."""
+    """Where the moving block is, in cells from the left: it moves one cell a picture, to the right and back."""
     step = number % (2 * _SWING)
     return CELLS + min(step, 2 * _SWING - step)
 
@@ -74,13 +103,25 @@ def clock_text(number: int) -> str:
 def draw(number: int) -> Picture:
     """The picture of this number; 0 is the first."""
     luma = [*_BACKGROUND.luma]
-    block = [bytes([INK]) * _BLOCK_SIZE] * _BLOCK_SIZE
+    block = [bytes([_INK]) * _BLOCK_SIZE] * _BLOCK_SIZE
     _put(luma, _BLOCK_TOP, block_column(number), block)
-    _put(luma, _CLOCK_TOP, _LEFT, text_rows(clock_text(number), PAPER, INK, scale=2))
-    _put(luma, _NUMBER_TOP, _LEFT, text_rows(f"FRAME {number % 10**9:09d}", PAPER, _FAINT_INK))
+    _put(luma, _CLOCK_TOP, _LEFT, _text_rows(clock_text(number), _PAPER, _INK, scale=2))
+    _put(luma, _NUMBER_TOP, _LEFT, _text_rows(f"FRAME {number % 10**9:09d}", _PAPER, _FAINT_INK))
     if beeps_at(timestamp_of(number)):
-        _put(luma, _TITLE_TOP, _LIGHT_LEFT, [bytes([INK]) * _LIGHT_SIZE] * _LIGHT_SIZE)
+        _put(luma, _TITLE_TOP, _LIGHT_LEFT, [bytes([_INK]) * _LIGHT_SIZE] * _LIGHT_SIZE)
     return Picture(tuple(luma), _BACKGROUND.blue, _BACKGROUND.red)
+
+
+def _text_rows(text: str, paper: int, ink: int, scale: int = 1) -> Iterator[bytes]:
+    """A line of text as rows of cells; an empty column follows each letter."""
+    for row in range(_LETTER_HEIGHT):
+        cells = bytearray()
+        for letter in text:
+            bits = _LETTERS[letter][row] << 1
+            for place in range(_LETTER_WIDTH, -1, -1):
+                cells += bytes([ink if bits >> place & 1 else paper]) * scale
+        for _ in range(scale):
+            yield bytes(cells)
 
 
 def _put(luma: list[bytes], top: int, left: int, rows: Iterable[bytes]) -> None:
@@ -91,15 +132,15 @@ def _put(luma: list[bytes], top: int, left: int, rows: Iterable[bytes]) -> None:
 
 def _bars(plane: int, width: int) -> bytes:
     """One row of one plane of the bars."""
-    return b"".join(bytes([bar[plane]]) * (width // len(BARS)) for bar in BARS)
+    return b"".join(bytes([bar[plane]]) * (width // len(_BARS)) for bar in _BARS)
 
 
 def _background() -> Picture:
-    """What never changes."""
+    """The parts that never change."""
     bar_cells = _BAR_ROWS * CELLS
     luma = [_bars(0, _CELL_COLUMNS)] * bar_cells
-    luma += [bytes([PAPER]) * _CELL_COLUMNS] * (_CELL_ROWS - bar_cells)
-    _put(luma, _TITLE_TOP, _LEFT, text_rows("RTMPRELAY TEST CARD", PAPER, _FAINT_INK))
+    luma += [bytes([_PAPER]) * _CELL_COLUMNS] * (_CELL_ROWS - bar_cells)
+    _put(luma, _TITLE_TOP, _LEFT, _text_rows("RTMPRELAY TEST CARD", _PAPER, _FAINT_INK))
     grey = [bytes([_NO_COLOUR]) * FORMAT.columns] * (FORMAT.rows - _BAR_ROWS)
     blue, red = ([_bars(plane, FORMAT.columns)] * _BAR_ROWS + grey for plane in (1, 2))
     return Picture(tuple(luma), tuple(blue), tuple(red))

@@ -1,19 +1,44 @@
-"""A very small H.264 encoder (constrained baseline) for pictures that are made of cells, as `Picture` has them.
+"""A very small H.264 encoder (constrained baseline) for pictures made of cells.
 
-A keyframe predicts every square from its neighbour; the other pictures skip all squares that have not changed. Nothing is
-lost: a decoder shows exactly the values of the picture.
+A keyframe predicts every square of 16 by 16 pixels from its neighbour; the other pictures skip all squares that have not
+changed. A square has sixteen luma cells of 4 by 4 pixels, and one colour. The quantizers are chosen so that one step of a
+DC coefficient is one step of a pixel: a decoder shows exactly the values of the picture. That works as long as the cells of
+a square differ from the predicted values by one value, or by multiples of 16.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import attrs
 
-from rtmprelay.demo.test_card import macroblocks
-from rtmprelay.demo.test_card.bit_strings import exponential, fixed, signed, to_bytes
-from rtmprelay.demo.test_card.macroblocks import CELLS, UNKNOWN_VALUE, Prediction, encode_square
+from rtmprelay.demo.test_card.codes import (
+    encode_block,
+    encode_flat_chroma,
+    exponential,
+    fixed,
+    signed,
+    to_bytes,
+)
 
 #: Pixels of a square in each direction.
 SQUARE = 16
+
+#: A step of a luma coefficient is a step of the pixel value.
+_QUANTIZER = 28
+#: The same for colours, whose quantizer is relative to that of luma.
+_CHROMA_QUANTIZER_OFFSET = -6
+
+#: Cells of a square in each direction.
+CELLS = 4
+
+#: The value that a decoder assumes where it has no neighbour to predict from.
+_UNKNOWN_VALUE = 128
+
+#: A picture that depends on another one may have squares that do not; their types follow the types of those that do.
+_FIRST_INTRA_TYPE_BESIDE_INTER = 5
+
+_ZIGZAG = (0, 1, 4, 8, 5, 2, 3, 6, 9, 12, 13, 10, 7, 11, 14, 15)
 
 _CONSTRAINED_BASELINE = 66
 _CONSTRAINTS = 0b11000000
@@ -22,7 +47,7 @@ _LEVEL = 30
 
 #: Bits for the number of a picture in its group; the shortest that the standard has is 4.
 _FRAME_NUMBER_BITS = 8
-LONGEST_GROUP = 1 << _FRAME_NUMBER_BITS
+_MAX_GROUP = 1 << _FRAME_NUMBER_BITS
 
 _SEQUENCE_PARAMETERS = 0x67
 _PICTURE_PARAMETERS = 0x68
@@ -40,10 +65,10 @@ _STOP = "1"
 
 @attrs.frozen
 class Picture:
-    """What is to be seen, in limited range as television has it.
+    """The values of a picture, in the limited range of television.
 
     Attributes:
-        luma: Rows of cells of 4 by 4 pixels, a byte each; as many as fill whole squares.
+        luma: Rows of cells of 4 by 4 pixels, a byte each, for whole squares.
         blue, red: Rows of squares of 16 by 16 pixels, a byte each.
     """
 
@@ -52,11 +77,11 @@ class Picture:
     red: tuple[bytes, ...]
 
     def row(self, row: int) -> tuple[tuple[bytes, ...], bytes, bytes]:
-        """All of one row of squares."""
+        """The values of one row of squares."""
         return self.luma[CELLS * row : CELLS * row + CELLS], self.blue[row], self.red[row]
 
     def square(self, column: int, row: int) -> tuple[bytes, int, int]:
-        """All of one square."""
+        """The values of one square."""
         left = CELLS * column
         cells = b"".join(line[left : left + CELLS] for line in self.luma[CELLS * row : CELLS * row + CELLS])
         return cells, self.blue[row][column], self.red[row][column]
@@ -90,12 +115,12 @@ def encode_keyframe(picture: Picture, group: int) -> bytes:
     parts = [
         *_slice_start(_INTRA_PICTURE, 0),
         exponential(group % 2),
-        # Pictures before it may be shown to the end, and it is kept no longer than usual.
+        # Earlier pictures are still shown, and this one is a short-term reference.
         "00",
         *_slice_end(),
     ]
     parts += (
-        _encode(picture, column, row, False)
+        _square(picture, column, row, False)
         for row, line in enumerate(picture.blue)
         for column in range(len(line))
     )
@@ -103,14 +128,14 @@ def encode_keyframe(picture: Picture, group: int) -> bytes:
 
 
 def encode_difference(picture: Picture, before: Picture, number: int) -> bytes:
-    """A picture that leans on the one before.
+    """A picture that depends on the one before.
 
     Args:
-        number: Which picture of its group it is; 1 is the one behind the keyframe.
+        number: Its number in its group; 1 is the picture after the keyframe.
     """
     parts = [
-        *_slice_start(_INTER_PICTURE, number % LONGEST_GROUP),
-        # One reference picture, in the usual order, and nothing special becomes of this one.
+        *_slice_start(_INTER_PICTURE, number % _MAX_GROUP),
+        # One reference picture, in the usual order, and this one is an ordinary reference.
         "000",
         *_slice_end(),
     ]
@@ -123,7 +148,7 @@ def encode_difference(picture: Picture, before: Picture, number: int) -> bytes:
             if picture.square(column, row) == before.square(column, row):
                 skipped += 1
             else:
-                parts += (exponential(skipped), _encode(picture, column, row, True))
+                parts += (exponential(skipped), _square(picture, column, row, True))
                 skipped = 0
     if skipped:
         parts.append(exponential(skipped))
@@ -136,31 +161,101 @@ def _slice_start(kind: int, number: int) -> tuple[str, ...]:
 
 
 def _slice_end() -> tuple[str, str]:
-    # The quantizer is that of the parameters, and edges are not smoothed: they are meant to be sharp.
+    # The quantizer of the parameters, and no deblocking: edges must stay sharp.
     return signed(0), exponential(1)
 
 
-def _encode(picture: Picture, column: int, row: int, beside_inter: bool) -> str:
+def _square(picture: Picture, column: int, row: int, beside_inter: bool) -> str:
     cells, blue, red = picture.square(column, row)
     prediction, predicted, old_blue, old_red = _predicted(picture, column, row)
     residual = tuple(cell - guess for cell, guess in zip(cells, predicted, strict=True))
-    return encode_square(prediction, residual, blue - old_blue, red - old_red, beside_inter)
+    return _encode_square(prediction, residual, blue - old_blue, red - old_red, beside_inter)
 
 
-def _predicted(picture: Picture, column: int, row: int) -> tuple[Prediction, bytes, int, int]:
-    """What a decoder expects of a square, from the cells that touch it."""
+def _predicted(picture: Picture, column: int, row: int) -> tuple[_Prediction, bytes, int, int]:
+    """The values that a decoder predicts for a square from the cells that touch it."""
     if column:
         cells, blue, red = picture.square(column - 1, row)
         edge = cells[CELLS - 1 :: CELLS]
-        return macroblocks.FROM_LEFT, bytes(cell for cell in edge for _ in range(CELLS)), blue, red
+        return _FROM_LEFT, bytes(cell for cell in edge for _ in range(CELLS)), blue, red
     if row:
         cells, blue, red = picture.square(column, row - 1)
-        return macroblocks.FROM_ABOVE, cells[-CELLS:] * CELLS, blue, red
-    return macroblocks.FROM_NOWHERE, bytes([UNKNOWN_VALUE]) * CELLS * CELLS, UNKNOWN_VALUE, UNKNOWN_VALUE
+        return _FROM_ABOVE, cells[-CELLS:] * CELLS, blue, red
+    return _FROM_NOWHERE, bytes([_UNKNOWN_VALUE]) * CELLS * CELLS, _UNKNOWN_VALUE, _UNKNOWN_VALUE
+
+
+# -- squares -------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Prediction:
+    """The neighbour from which a decoder predicts a square: the standard's numbers for luma and for colour."""
+
+    luma: int
+    chroma: int
+
+
+_FROM_ABOVE = _Prediction(luma=0, chroma=2)
+_FROM_LEFT = _Prediction(luma=1, chroma=1)
+_FROM_NOWHERE = _Prediction(luma=2, chroma=0)
+
+_WITHOUT_RESIDUAL = 1
+_CHROMA_DC = 4
+
+
+# Bars, digits and the block repeat all the time. The cache is bounded to some hundred kilobytes.
+@lru_cache(maxsize=4096)
+def _encode_square(
+    prediction: _Prediction, residual: tuple[int, ...], blue: int, red: int, beside_inter: bool
+) -> str:
+    """A square as bits.
+
+    Args:
+        residual: What to add to the predicted values of the sixteen cells, row by row.
+        blue, red: The same for the two colour planes.
+        beside_inter: Whether the picture depends on the one before.
+    """
+    kind = _WITHOUT_RESIDUAL + prediction.luma
+    has_colour = bool(blue or red)
+    if has_colour:
+        kind += _CHROMA_DC
+    if beside_inter:
+        kind += _FIRST_INTRA_TYPE_BESIDE_INTER
+    parts = [exponential(kind), exponential(prediction.chroma), signed(0)]
+    parts.append(encode_block(_coefficients(residual)))
+    if has_colour:
+        parts += (encode_flat_chroma(blue), encode_flat_chroma(red))
+    return "".join(parts)
+
+
+def _coefficients(residual: tuple[int, ...]) -> list[int]:
+    """The coefficients that the decoder's Hadamard transform turns into these values."""
+    rows = [_hadamard(residual[at : at + CELLS]) for at in range(0, len(residual), CELLS)]
+    columns = [_hadamard(column) for column in zip(*rows, strict=True)]
+    found = []
+    for place in _ZIGZAG:
+        value, rest = divmod(columns[place % CELLS][place // CELLS], CELLS * CELLS)
+        if rest:
+            raise ValueError(f"this square cannot be shown exactly: {residual}")
+        found.append(value)
+    return found
+
+
+def _hadamard(values: tuple[int, ...]) -> tuple[int, int, int, int]:
+    first, second, third, fourth = values
+    return (
+        first + second + third + fourth,
+        first + second - third - fourth,
+        first - second - third + fourth,
+        first - second + third - fourth,
+    )
+
+
+# -- units ---------------------------------------------------------------------------------------------------
 
 
 def _unit(first: int, parts: list[str]) -> bytes:
-    """A NAL unit: its type, its bits, the stop bit; and nothing in it looks like the start of another one."""
+    """A NAL unit: its type, its bits, the stop bit; escaped so that nothing in it looks like the start of another one."""
     plain = to_bytes([*parts, _STOP])
     escaped = bytearray([first])
     zeros = 0
@@ -174,7 +269,7 @@ def _unit(first: int, parts: list[str]) -> bytes:
 
 
 def sequence_parameters(form: PictureFormat) -> bytes:
-    """What a decoder must know of all pictures."""
+    """The parameters of all pictures."""
     return _unit(
         _SEQUENCE_PARAMETERS,
         [
@@ -183,14 +278,14 @@ def sequence_parameters(form: PictureFormat) -> bytes:
             fixed(_LEVEL, 8),
             exponential(0),
             exponential(_FRAME_NUMBER_BITS - 4),
-            # Pictures are shown in the order in which they come.
+            # Pictures are shown in the order of decoding.
             exponential(2),
-            # One reference picture, and none is missing on purpose.
+            # One reference picture, and no gaps in the numbers of pictures.
             exponential(1),
             "0",
             exponential(form.columns - 1),
             exponential(form.rows - 1),
-            # Whole frames; the 8x8 inference that goes with it.
+            # Whole frames, and the 8x8 inference that they need.
             "1",
             "1",
             *_cropping(form),
@@ -201,7 +296,7 @@ def sequence_parameters(form: PictureFormat) -> bytes:
 
 
 def _cropping(form: PictureFormat) -> tuple[str, ...]:
-    """What of the last squares is not to be seen, in steps of two pixels."""
+    """The part of the last squares that is not shown, in steps of two pixels."""
     right = (form.columns * SQUARE - form.width) // 2
     bottom = (form.rows * SQUARE - form.height) // 2
     if not right and not bottom:
@@ -210,9 +305,9 @@ def _cropping(form: PictureFormat) -> tuple[str, ...]:
 
 
 def _usability(form: PictureFormat) -> tuple[str, ...]:
-    """Colours, the rate, and that nothing has to be waited for before a picture is shown."""
+    """Colours and rate; and no reordering, so a decoder shows each picture at once."""
     return (
-        # No aspect ratio, no overscan; a video format that is not told, limited range, and the colours.
+        # No aspect ratio, no overscan; unspecified video format, limited range, and the colours.
         "00",
         "1" + fixed(5, 3) + "0" + "1",
         fixed(_TELEVISION, 8) * 3,
@@ -227,7 +322,7 @@ def _usability(form: PictureFormat) -> tuple[str, ...]:
 
 
 def picture_parameters() -> bytes:
-    """How pictures are coded."""
+    """The parameters of the coding of a picture."""
     return _unit(
         _PICTURE_PARAMETERS,
         [
@@ -241,17 +336,17 @@ def picture_parameters() -> bytes:
             exponential(0),
             # No weights.
             "0" + "00",
-            signed(macroblocks.QUANTIZER - 26),
+            signed(_QUANTIZER - 26),
             signed(0),
-            signed(macroblocks.CHROMA_QUANTIZER_OFFSET),
-            # Slices say how edges are smoothed; prediction from any neighbour; no redundant pictures.
+            signed(_CHROMA_QUANTIZER_OFFSET),
+            # Slices control deblocking; prediction from any neighbour; no redundant pictures.
             "1" + "0" + "0",
         ],
     )
 
 
 def decoder_configuration(form: PictureFormat) -> bytes:
-    """Both sets of parameters, as MP4 and FLV have them (avcC); units have lengths of four bytes."""
+    """Both sets of parameters in the form of MP4 and FLV (avcC); the lengths of units have four bytes."""
     sequence, picture = sequence_parameters(form), picture_parameters()
     return b"".join(
         (

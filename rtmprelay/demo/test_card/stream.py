@@ -1,4 +1,4 @@
-"""The test card as a live stream: the messages that an encoder would send, one after the other."""
+"""The test card as a live stream: the messages that an encoder would send."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rtmprelay.demo.test_card.h264 import Picture, decoder_configuration, encode
 from rtmprelay.flv.script import encode_metadata
 from rtmprelay.media import MediaFrame, MediaKind
 
-#: Pictures from one keyframe to the next: two seconds, as platforms ask for.
+#: Pictures from one keyframe to the next: the two seconds that platforms require.
 GROUP = 2 * FORMAT.rate
 
-#: What comes first in the payload: keyframe or not, H.264, configuration or picture, no reordering.
+#: The FLV header of a payload: keyframe or not, H.264, configuration or picture, no composition time.
 _VIDEO_CONFIGURATION = b"\x17\x00\x00\x00\x00"
 _KEYFRAME = b"\x17\x01\x00\x00\x00"
 _DIFFERENCE = b"\x27\x01\x00\x00\x00"
 _AUDIO_CONFIGURATION = b"\xaf\x00"
 _SOUND = b"\xaf\x01"
 
-METADATA: dict[str, AmfValue] = {
+_METADATA: dict[str, AmfValue] = {
     "width": float(FORMAT.width),
     "height": float(FORMAT.height),
     "framerate": float(FORMAT.rate),
@@ -35,17 +35,16 @@ METADATA: dict[str, AmfValue] = {
 }
 
 
-def first_frames() -> list[MediaFrame]:
-    """What every encoder sends first: metadata, and the configuration of both decoders."""
+def _first_frames() -> list[MediaFrame]:
+    """Metadata, and the configuration of both decoders."""
     return [
-        MediaFrame(MediaKind.DATA, 0, encode_metadata(METADATA)),
+        MediaFrame(MediaKind.DATA, 0, encode_metadata(_METADATA)),
         MediaFrame(MediaKind.VIDEO, 0, _VIDEO_CONFIGURATION + decoder_configuration(FORMAT)),
         MediaFrame(MediaKind.AUDIO, 0, _AUDIO_CONFIGURATION + aac.CONFIGURATION),
     ]
 
 
-def pictures() -> Iterator[MediaFrame]:
-    """The pictures, without end."""
+def _pictures() -> Iterator[MediaFrame]:
     number = 0
     before: Picture | None = None
     while True:
@@ -61,8 +60,8 @@ def pictures() -> Iterator[MediaFrame]:
         number += 1
 
 
-def sounds() -> Iterator[MediaFrame]:
-    """The sound, without end: a beep at each full second, and silence."""
+def _sounds() -> Iterator[MediaFrame]:
+    """A beep at each full second, and silence."""
     number = 0
     while True:
         timestamp = number * aac.SAMPLES_PER_FRAME * 1000 // aac.SAMPLE_RATE
@@ -72,9 +71,9 @@ def sounds() -> Iterator[MediaFrame]:
 
 
 def frames() -> Iterator[MediaFrame]:
-    """Everything, without end, in the order of time. A picture comes before the sound of the same time."""
-    yield from first_frames()
-    video, audio = pictures(), sounds()
+    """All messages in the order of their timestamps, without end. A picture comes before the sound of the same time."""
+    yield from _first_frames()
+    video, audio = _pictures(), _sounds()
     picture, sound = next(video), next(audio)
     while True:
         if picture.timestamp_ms <= sound.timestamp_ms:

@@ -1,4 +1,4 @@
-"""The test card in a real decoder: every pixel is as it was drawn, and the beep is where the light is."""
+"""The test card in a real decoder: every pixel is as drawn, and the beep is where the light is."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import pytest
 
 from rtmprelay.demo.test_card import aac
 from rtmprelay.demo.test_card.card import BEEP_MS, FORMAT, block_column, clock_text, draw, timestamp_of
-from rtmprelay.demo.test_card.h264 import SQUARE, Picture
-from rtmprelay.demo.test_card.macroblocks import CELLS
+from rtmprelay.demo.test_card.h264 import CELLS, SQUARE, Picture
 from rtmprelay.demo.test_card.stream import GROUP, frames
 from rtmprelay.flv.container import encode_tag, file_header
 from rtmprelay.media import MediaKind
 
-#: Over two keyframes, and a turn of the block at neither end.
+#: Three keyframes.
 PICTURES = 2 * GROUP + 10
 CELL = SQUARE // CELLS
 
@@ -58,7 +57,7 @@ def expected_colour(plane: tuple[bytes, ...]) -> bytes:
     return b"".join(row * half for row in rows)[: FORMAT.width * FORMAT.height // 4]
 
 
-def test_a_decoder_shows_exactly_what_was_drawn(film: Path) -> None:
+def test_decoded_pictures_are_exactly_as_drawn(film: Path) -> None:
     pixels = decode(film, "-map", "0:v", "-f", "rawvideo", "-pix_fmt", "yuv420p", "-fps_mode", "passthrough")
     luma_size, colour_size = FORMAT.width * FORMAT.height, FORMAT.width * FORMAT.height // 4
     size = luma_size + 2 * colour_size
@@ -71,7 +70,7 @@ def test_a_decoder_shows_exactly_what_was_drawn(film: Path) -> None:
         assert shown[luma_size + colour_size :] == expected_colour(drawn.red), number
 
 
-def test_there_is_a_beep_at_each_full_second(film: Path) -> None:
+def test_sound_has_a_beep_at_each_full_second(film: Path) -> None:
     sound = memoryview(decode(film, "-map", "0:a", "-f", "s16le", "-ac", "1")).cast("h")
 
     def loudness(begin_ms: int, end_ms: int) -> int:
@@ -85,7 +84,7 @@ def test_there_is_a_beep_at_each_full_second(film: Path) -> None:
         assert loudness(beep + BEEP_MS + 100, beep + 950) < 10
 
 
-def test_the_stream_is_as_encoders_send_it() -> None:
+def test_stream_has_headers_first_and_ordered_timestamps() -> None:
     first = list(itertools.islice(frames(), 400))
     assert [frame.kind for frame in first[:3]] == [MediaKind.DATA, MediaKind.VIDEO, MediaKind.AUDIO]
     times = [frame.timestamp_ms for frame in first]
@@ -95,20 +94,19 @@ def test_the_stream_is_as_encoders_send_it() -> None:
     assert keyframes == list(range(0, len(pictures), GROUP))
 
 
-def test_the_block_stays_in_the_picture() -> None:
+def test_block_moves_one_cell_a_picture_and_stays_inside() -> None:
     columns = [block_column(number) for number in range(1000)]
     assert min(columns) >= CELLS
     assert max(columns) < FORMAT.columns * CELLS
     assert all(abs(one - other) == 1 for one, other in itertools.pairwise(columns))
 
 
-def test_the_clock() -> None:
+def test_clock_counts_pictures() -> None:
     assert clock_text(0) == "00:00:00:00"
     assert clock_text(25 * 3661 + 7) == "01:01:01:07"
 
 
 @pytest.mark.parametrize("number", [25 * 3600 * 99, 25 * 3600 * 100, 10**9])
-def test_after_hours_it_still_moves(number: int) -> None:
-    """The clock and the number of the picture begin anew when their digits are used up."""
+def test_clock_and_number_wrap_after_hours(number: int) -> None:
     assert draw(number) != draw(number + 1)
     assert len(clock_text(number)) == len(clock_text(0))

@@ -1,4 +1,4 @@
-"""The table, the lines and the verdict of the demo, as people and machines see them."""
+"""The output of the demo: the table, the lines and the verdict."""
 
 from __future__ import annotations
 
@@ -9,8 +9,17 @@ import re
 
 import pytest
 
-from rtmprelay.demo.display import Display, TerminalDisplay, display_for
-from rtmprelay.demo.table import DIFFERS, IDENTICAL, Rate, Row, plain_line, table
+from rtmprelay.demo.display import (
+    DIFFERS,
+    IDENTICAL,
+    Display,
+    Rate,
+    Row,
+    TerminalDisplay,
+    display_for,
+    plain_line,
+    table,
+)
 from rtmprelay.demo.tape import ReceivedTape, SentTape
 from rtmprelay.demo.verdict import ReceiverResult, Verdict
 from tests.helpers import group, start_frames
@@ -22,7 +31,7 @@ ROWS = [
 ]
 
 
-def test_the_table() -> None:
+def test_table_aligns_its_columns() -> None:
     assert table(ROWS, 120) == [
         "receiver       state       messages  kbit/s  latency ms (worst)  media",
         "source         publishing       100   512.3",
@@ -31,36 +40,36 @@ def test_the_table() -> None:
     ]
 
 
-@pytest.mark.parametrize("width", range(1, 90))
-def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    assert all(len(line) <= width for line in table(ROWS, width))
+def test_table_is_never_wider_than_the_terminal() -> None:
+    for width in range(1, 90):
+        assert max(map(len, table(ROWS, width))) <= width
 
 
-def test_a_narrow_terminal_still_shows_who_got_what() -> None:
+def test_narrow_table_keeps_names_and_results() -> None:
     assert table(ROWS, 25)[1:] == ["source", "destination-1  identical", "player         DIFFERS"]
 
 
-def test_colours() -> None:
+def test_table_colours_the_results() -> None:
     lines = table(ROWS, 120, colour=True)
     assert lines[2].endswith("\x1b[32midentical\x1b[0m")
     assert lines[3].endswith("\x1b[31mDIFFERS\x1b[0m")
 
 
-def test_a_line_for_logs() -> None:
+def test_plain_line_has_all_receivers() -> None:
     expected = "5 s: 100 messages sent, 512 kbit/s; destination-1 99 identical, player 98 DIFFERS"
     assert plain_line(5.2, ROWS[0], ROWS[1:]) == expected
 
 
-def test_the_rate_is_that_of_the_last_seconds() -> None:
+def test_rate_covers_the_last_seconds() -> None:
     rate = Rate()
     assert rate.update(0.0, 0) is None
     assert rate.update(1.0, 1000) == pytest.approx(8.0)
     for second in range(2, 20):
-        told = rate.update(float(second), 1000 + 5000 * (second - 1))
-    assert told == pytest.approx(40.0)
+        kbps = rate.update(float(second), 1000 + 5000 * (second - 1))
+    assert kbps == pytest.approx(40.0)
 
 
-def test_the_table_is_drawn_over_the_one_before() -> None:
+def test_terminal_display_draws_over_the_table_before() -> None:
     out = io.StringIO()
     display = TerminalDisplay(out, colour=False, terminal_size=lambda: os.terminal_size((100, 30)))
     display.show(1.0, ROWS)
@@ -71,7 +80,7 @@ def test_the_table_is_drawn_over_the_one_before() -> None:
     assert "1:01:01, Ctrl-C ends it and checks everything" in second
 
 
-def test_after_words_the_table_comes_below_them() -> None:
+def test_terminal_display_draws_below_printed_lines() -> None:
     out = io.StringIO()
     display = TerminalDisplay(out, terminal_size=lambda: os.terminal_size((100, 30)))
     display.show(1.0, ROWS)
@@ -80,7 +89,7 @@ def test_after_words_the_table_comes_below_them() -> None:
     assert not re.search(r"\x1b\[\d+A", out.getvalue())
 
 
-def test_another_size_of_the_terminal_begins_anew() -> None:
+def test_terminal_display_starts_again_after_a_resize() -> None:
     sizes = iter([os.terminal_size((100, 30)), os.terminal_size((40, 3))])
     out = io.StringIO()
     display = TerminalDisplay(out, terminal_size=lambda: next(sizes))
@@ -89,7 +98,7 @@ def test_another_size_of_the_terminal_begins_anew() -> None:
     display.show(2.0, ROWS)
     drawn = out.getvalue()[before:]
     assert "\x1b[5A" not in drawn
-    assert drawn.count("\n") == 2, "no more lines than there is room for"
+    assert drawn.count("\n") == 2, "no more lines than fit"
 
 
 class Terminal(io.StringIO):
@@ -106,7 +115,7 @@ class Terminal(io.StringIO):
         (Terminal(), {"TERM": "xterm"}, TerminalDisplay),
     ],
 )
-def test_where_a_table_can_be_drawn(
+def test_table_is_drawn_only_on_capable_terminals(
     out: io.StringIO, environment: dict[str, str], kind: type[Display]
 ) -> None:
     assert type(display_for(out, environment)) is kind
@@ -129,18 +138,18 @@ def verdict(missing: int = 0, failure: str | None = None, trouble: str | None = 
     return Verdict.of(sent, results, 2.0, "x.flv", trouble)
 
 
-def test_a_good_verdict() -> None:
+def test_verdict_passes_when_all_got_the_same() -> None:
     good = verdict()
     assert good.passed
     lines = good.lines()
     assert lines[0].startswith("Sent 12 audio and video messages (")
     assert "The recording is kept: x.flv" in lines
     assert lines[-1] == "OK: player and player got exactly what was sent"
-    told = json.loads(json.dumps(good.as_json()))
-    assert told["ok"] is True
-    assert told["receivers"][1]["identical"] is True
-    assert told["receivers"][1]["worst_latency_ms"] == pytest.approx(2.0)
-    assert told["sent"]["digest"] == told["receivers"][0]["digest"]
+    document = json.loads(json.dumps(good.as_json()))
+    assert document["ok"] is True
+    assert document["receivers"][1]["identical"] is True
+    assert document["receivers"][1]["worst_latency_ms"] == pytest.approx(2.0)
+    assert document["sent"]["digest"] == document["receivers"][0]["digest"]
 
 
 @pytest.mark.parametrize(
@@ -159,11 +168,11 @@ def test_a_good_verdict() -> None:
         (Verdict.of(SentTape(), [], 0.0), "FAILED: nothing was sent"),
     ],
 )
-def test_bad_verdicts(bad: Verdict, conclusion: str) -> None:
+def test_verdict_says_what_failed(bad: Verdict, conclusion: str) -> None:
     assert not bad.passed
     assert bad.lines()[-1] == conclusion
     assert bad.as_json()["ok"] is False
 
 
-def test_without_receivers_nothing_is_proven() -> None:
+def test_verdict_without_receivers_does_not_pass() -> None:
     assert not Verdict.of(tapes()[0], [], 1.0).passed

@@ -1,16 +1,15 @@
-"""The variable-length codes of H.264 for coefficients (CAVLC), as far as this encoder needs them.
+"""Numbers as bits, and the variable-length codes of H.264 for coefficients (CAVLC), as far as the test card needs them.
 
-The tables are those of ITU-T H.264, 9.2. The number of coefficients in the blocks around chooses one of several tables
-there; blocks of this encoder have nothing but their DC, which does not count, so that it is always the first.
+Bits are kept as text, such as "0101": simple, and fast enough. The tables are those of ITU-T H.264, 9.2. There, the number
+of coefficients in the neighbouring blocks chooses one of several tables; the blocks of this encoder have only their DC,
+which does not count, so it is always the first table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from rtmprelay.demo.test_card.bit_strings import fixed
-
-#: By the number of coefficients, and then of those at the end that are 1 or -1.
+#: By the number of coefficients, then by how many of the last ones are 1 or -1.
 _COEFFICIENT_TOKENS = tuple(
     tuple(codes.split())
     for codes in (
@@ -34,7 +33,7 @@ _COEFFICIENT_TOKENS = tuple(
     )
 )
 
-#: By the number of coefficients less one, and then of the zeros before the last of them.
+#: By the number of coefficients minus one, then by the number of zeros before the last of them.
 _TOTAL_ZEROS = tuple(
     tuple(codes.split())
     for codes in (
@@ -56,7 +55,7 @@ _TOTAL_ZEROS = tuple(
     )
 )
 
-#: By the zeros that are left, less one, and then of those before this coefficient.
+#: By the number of zeros that are left minus one, then by the number of those before this coefficient.
 _RUNS = tuple(
     tuple(codes.split())
     for codes in (
@@ -70,11 +69,36 @@ _RUNS = tuple(
     )
 )
 
-#: The DC of a whole colour plane: none, or one that is not 1 or -1, or one that is. With all zeros behind it.
+#: The DC of a whole colour plane: none, one that is not 1 or -1, or one that is; then only zeros.
 _CHROMA_TOKENS = ("01", "000111", "1")
 _NO_CHROMA_ZEROS = "1"
 
-_LARGEST_SUFFIX = 6
+_MAX_SUFFIX = 6
+
+
+def fixed(value: int, count: int) -> str:
+    """An unsigned number in `count` bits."""
+    if not 0 <= value < 1 << count:
+        raise ValueError(f"{value} does not fit into {count} bits")
+    return f"{value:0{count}b}" if count else ""
+
+
+def exponential(value: int) -> str:
+    """An unsigned Exp-Golomb number."""
+    digits = f"{value + 1:b}"
+    return "0" * (len(digits) - 1) + digits
+
+
+def signed(value: int) -> str:
+    """A signed Exp-Golomb number."""
+    return exponential(2 * value - 1 if value > 0 else -2 * value)
+
+
+def to_bytes(parts: Iterable[str]) -> bytes:
+    """All bits, with zeros after them up to a whole byte."""
+    text = "".join(parts)
+    text += "0" * (-len(text) % 8)
+    return int(text, 2).to_bytes(len(text) // 8) if text else b""
 
 
 def encode_block(coefficients: Sequence[int]) -> str:
@@ -95,7 +119,7 @@ def encode_block(coefficients: Sequence[int]) -> str:
 
 
 def encode_flat_chroma(level: int) -> str:
-    """The DC coefficients of a colour plane of one colour: there is at most the first one."""
+    """The DC coefficients of a colour plane that has one colour: only the first one can differ from zero."""
     if not level:
         return _CHROMA_TOKENS[0]
     if abs(level) == 1:
@@ -111,7 +135,7 @@ def _trailing_ones(levels: Sequence[int]) -> int:
 
 
 def _levels(levels: Sequence[int], suffix: int, ones: int) -> list[str]:
-    """Coefficients from the last to the first. The longer they get, the more bits their suffixes have."""
+    """Coefficients from the last to the first. The larger they get, the more bits their suffixes have."""
     parts = []
     for position, level in enumerate(levels):
         code = 2 * abs(level) - 2 + (level < 0)
@@ -120,7 +144,7 @@ def _levels(levels: Sequence[int], suffix: int, ones: int) -> list[str]:
             code -= 2
         parts.append(_level(code, suffix))
         suffix = max(suffix, 1)
-        if abs(level) > 3 << (suffix - 1) and suffix < _LARGEST_SUFFIX:
+        if abs(level) > 3 << (suffix - 1) and suffix < _MAX_SUFFIX:
             suffix += 1
     return parts
 
@@ -138,7 +162,7 @@ def _level(code: int, suffix: int) -> str:
 
 
 def _runs(places: Sequence[int], zeros: int) -> list[str]:
-    """How many zeros lie before each coefficient, from the last to the second."""
+    """The number of zeros before each coefficient, from the last to the second."""
     parts = []
     for index in range(len(places) - 1, 0, -1):
         if zeros == 0:
