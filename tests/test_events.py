@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from string import Formatter
 from typing import get_args
 
@@ -10,6 +12,7 @@ import pytest
 from twisted.logger import capturedLogs
 from zope.interface import implementer
 
+import rtmprelay
 from rtmprelay.event_bus import EventBus
 from rtmprelay.events import AnyEvent, Event, ServerAlive, event_types
 from rtmprelay.interfaces import IEventSink
@@ -30,6 +33,16 @@ def test_every_sentence_is_filled_from_the_fields_of_its_event(kind: type[Event]
 def test_event_names_are_unique() -> None:
     names = [kind.name for kind in event_types()]
     assert len(names) == len(set(names)) > 30
+
+
+def test_dashboard_handles_only_events_that_exist() -> None:
+    scripts = Path(rtmprelay.__file__).parent / "web" / "page" / "dashboard"
+    text = (scripts / "event_list.js").read_text() + (scripts / "dashboard.js").read_text()
+    routine = re.findall(r'"(\w+)"', text.partition("new Set([")[2].partition("]")[0])
+    compared = re.findall(r'(?:event\.event|\(name) === "(\w+)"', text)
+    assert len(routine) >= 10
+    assert "publish_stopped" in compared
+    assert {*routine, *compared} <= {kind.name for kind in event_types()}
 
 
 @implementer(IEventSink)

@@ -1,4 +1,4 @@
-"""A real browser, driven by the W3C WebDriver protocol: a dozen commands over HTTP are all that the tests need."""
+"""A real browser, driven by the W3C WebDriver protocol: the tests need only a dozen commands."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 
-#: How long a page may take for anything before it counts as failed.
+#: Seconds that a page may take for anything.
 DEADLINE = 40.0
 
 CHROMIUM = shutil.which("chromium")
 DRIVER = shutil.which("chromedriver")
 
-#: Why no browser can be had, if so.
+#: The programs that are missing, if any.
 MISSING = ", ".join(
     name for name, found in (("chromium", CHROMIUM), ("chromedriver (chromium-driver)", DRIVER)) if not found
 )
@@ -37,11 +37,11 @@ _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 
 
 class BrowserError(Exception):
-    """The browser could not do what it was told."""
+    """The browser could not carry out a command."""
 
 
 class Browser:
-    """A headless chromium with a profile of its own, in a process of its own."""
+    """A headless chromium with its own profile, in its own process."""
 
     def __init__(self, folder: Path, width: int = 1280, height: int = 900, scale: float = 1.0) -> None:
         self._log = folder / "chromedriver.log"
@@ -62,7 +62,7 @@ class Browser:
     def _port(self) -> int:
         def found() -> re.Match[str] | None:
             if self._process.poll() is not None:
-                # It takes any port of IPv6, and gives up if the same one of IPv4 is taken.
+                # It takes a free port of IPv6, and exits if the same port of IPv4 is taken.
                 assert "port not available" in self._log.read_text(), self._log.read_text()
                 self._process = self._start_driver()
             return re.search(r"started successfully on port (\d+)", self._log.read_text())
@@ -118,20 +118,20 @@ class Browser:
         self._call("POST", "/url", {"url": url})
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """Run the body of a function in the page; a promise is waited for."""
+        """Run the body of a function in the page, and wait if it returns a promise."""
         return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def devtools(self, command: str, **parameters: Any) -> Any:
-        """Give a command of chromium's own protocol."""
+        """Send a command of the Chrome DevTools protocol."""
         return self._call("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
 
     def find(self, selector: str) -> str:
-        """The id of the first element that a CSS selector means."""
+        """The id of the first element that matches a CSS selector."""
         found = self._call("POST", "/element", {"using": "css selector", "value": selector})
         return str(found[_ELEMENT])
 
     def click(self, selector: str) -> None:
-        """Click on an element, as a hand does: it must be there, and nothing may lie on it."""
+        """Click on an element, which must be visible and not covered."""
         element = self.find(selector)
         # The driver would scroll it below the bar at the top.
         self.run("arguments[0].scrollIntoView({ block: 'center' })", {_ELEMENT: element})
@@ -142,15 +142,15 @@ class Browser:
         self._call("POST", f"/element/{self.find(selector)}/value", {"text": text})
 
     def text(self, selector: str) -> str:
-        """The text of an element as people see it."""
+        """The visible text of an element."""
         return str(self._call("GET", f"/element/{self.find(selector)}/text"))
 
     def count(self, selector: str) -> int:
-        """How many elements a CSS selector means."""
+        """How many elements match a CSS selector."""
         return int(self.run("return document.querySelectorAll(arguments[0]).length", selector))
 
     def resize(self, width: int, height: int) -> None:
-        """Make the page as large as the screen of some device."""
+        """Set the size of the page, for example that of a phone."""
         self.devtools(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -160,22 +160,22 @@ class Browser:
         )
 
     def emulate_media(self, features: dict[str, str]) -> None:
-        """Say what the system prefers, such as dark colours."""
+        """Set what the system prefers, such as dark colours."""
         wanted = [{"name": name, "value": value} for name, value in features.items()]
         self.devtools("Emulation.setEmulatedMedia", features=wanted)
 
     def screenshot(self, path: Path) -> None:
-        """Keep what is to be seen."""
+        """Save a screenshot."""
         path.write_bytes(base64.b64decode(self._call("GET", "/screenshot")))
 
     def complaints(self) -> list[str]:
-        """The errors and warnings of the console since the last time: violations of the content policy are among them."""
+        """The errors and warnings of the console since the last call, including violations of the content policy."""
         entries = self._call("POST", "/se/log", {"type": "browser"})
         return [entry["message"] for entry in entries if entry["level"] in ("WARNING", "SEVERE")]
 
 
 def until(condition: Callable[[], _T | None], what: str, within: float = DEADLINE) -> _T:
-    """Ask until the answer is yes; the answer."""
+    """Wait until a condition is true, and return its value."""
     deadline = time.monotonic() + within
     while not (answer := condition()):
         assert time.monotonic() < deadline, f"{what} did not come true within {within} s"

@@ -1,4 +1,4 @@
-"""An HTTP server that says whatever a test wants, in the words of the real one: for data that no real relay has at hand."""
+"""An HTTP server with the API of the relay, for data that a real relay cannot easily have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DASHBOARD = Path(rtmprelay.__file__).parent / "web" / "page" / "dashboard"
 
 TOKEN = "token-of-the-fake"
 
-#: As strict as the real one.
+#: As strict as that of the relay.
 POLICY = "default-src 'self'; media-src 'self' blob:; frame-ancestors 'none'"
 
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -87,7 +87,7 @@ def destination(name: str, **more: Any) -> dict[str, Any]:
 
 
 class FakeRelay:
-    """What the server says. Change `streams`, `destinations` and the rest, then call `tell_status`."""
+    """The server. Change `streams`, `destinations` and the rest, then call `send_status`."""
 
     def __init__(self) -> None:
         self.streams: dict[str, Any] = {}
@@ -100,15 +100,15 @@ class FakeRelay:
             "history": {"interval": 1.0, "streams": {}, "destinations": {}},
             "events": [],
         }
-        #: Live media, by path; none of it is live for long.
+        #: Live media by path.
         self.media: dict[str, bytes] = {}
-        #: The path below which everything lies, as behind a reverse proxy.
+        #: A path before all others, as a reverse proxy may add it.
         self.prefix = ""
-        #: What `/events` answers instead of events, if anything: status and message.
+        #: The status and the message that `/events` answers with instead of events.
         self.refusal: tuple[int, str] | None = None
-        #: The changes that were asked for: method, path, body.
+        #: The changes that were requested: method, path, body.
         self.changes: list[tuple[str, str, Any]] = []
-        #: What changes are answered with, if they are to fail.
+        #: The status and the message that changes are refused with.
         self.change_refusal: tuple[int, str] | None = None
         self.clients: set[queue.SimpleQueue[bytes | None]] = set()
         self.now = "2026-01-01T13:02:06.000Z"
@@ -119,7 +119,7 @@ class FakeRelay:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def stop(self) -> None:
-        """Say goodbye to everybody."""
+        """Stop the server and end all event streams."""
         self._server.shutdown()
         self.disconnect()
         self._server.server_close()
@@ -130,7 +130,7 @@ class FakeRelay:
             client.put(None)
 
     def status(self) -> dict[str, Any]:
-        """What a `status` message holds."""
+        """The content of a `status` message."""
         destinations = self.destinations.values()
         health = {
             "api_version": 1,
@@ -155,15 +155,15 @@ class FakeRelay:
             "destinations": self.destinations,
         }
 
-    def tell(self, kind: str, data: Any) -> None:
+    def send(self, kind: str, data: Any) -> None:
         """Send a message to all pages."""
         message = f"event: {kind}\ndata: {json.dumps(data)}\n\n".encode()
         for client in list(self.clients):
             client.put(message)
 
-    def tell_status(self) -> None:
-        """Send what is so now."""
-        self.tell("status", self.status())
+    def send_status(self) -> None:
+        """Send the status to all pages."""
+        self.send("status", self.status())
 
     def file(self, path: str) -> tuple[bytes, str] | None:
         """A file of the page, and its type."""
@@ -174,7 +174,7 @@ class FakeRelay:
         return file.read_bytes(), _TYPES[file.suffix]
 
     def change(self, method: str, path: str, body: Any) -> tuple[int, Any]:
-        """Do what was asked, and answer."""
+        """Carry out a change: the status and the body of the response."""
         self.changes.append((method, path, body))
         if self.change_refusal:
             return self.change_refusal[0], error(*self.change_refusal)
@@ -190,7 +190,7 @@ class FakeRelay:
             protocol_version = "HTTP/1.1"
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Be quiet."""
+                """Does nothing."""
 
             def answer(self, status: int, body: bytes, kind: str = "application/json") -> None:
                 self.send_response(status)
@@ -252,5 +252,5 @@ class FakeRelay:
 
 
 def error(status: int, message: str) -> dict[str, Any]:
-    """An error as the real server words it."""
+    """An error in the form of the relay."""
     return {"error": {"status": status, "code": "error", "message": message}}

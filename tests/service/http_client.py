@@ -18,7 +18,7 @@ TOKEN = "a-token-for-tests"
 
 
 class HttpConnection(Protocol):
-    """Keeps what comes."""
+    """Keeps everything that it receives."""
 
     def __init__(self) -> None:
         self.received = b""
@@ -33,18 +33,17 @@ class HttpConnection(Protocol):
         self.lost.callback(self.received)
 
     def send(self, data: bytes) -> None:
-        """Send raw bytes."""
         assert self.transport is not None
         self.transport.write(data)
 
     @property
     def closed(self) -> bool:
-        """Whether the server has closed it."""
+        """Whether the connection is closed."""
         return self.lost.called
 
 
 async def connect(port: int) -> HttpConnection:
-    """Open a connection and say nothing."""
+    """Open a connection without sending anything."""
     endpoint = clientFromString(the_reactor(), f"tcp:127.0.0.1:{port}")
     connecting: Deferred[HttpConnection] = connectProtocol(endpoint, HttpConnection())
     return await connecting
@@ -53,7 +52,7 @@ async def connect(port: int) -> HttpConnection:
 async def fetch(
     port: int, method: str, path: str, document: object = None, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Make one request, with the token, and wait for its whole answer."""
+    """Make one request, with the token, and wait for the whole response."""
     connection = await connect(port)
     body = b"" if document is None else json.dumps(document).encode()
     lines = [

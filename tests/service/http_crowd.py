@@ -1,7 +1,7 @@
 """Many HTTP clients in a process of their own: each reads the event stream and polls the metrics once a second.
 
-Run as a program with a port and a number of clients. It prints `ready` when each of them has been answered, and one
-line of JSON at its end, which a line on its standard input brings about.
+Run as a program with a port and a number of clients. It prints `ready` when each of them has a
+response. A line on its standard input ends it, and it prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 
 _HOST = "127.0.0.1"
 
-#: They stand for other machines: here they must not take the processor from the relay that is measured.
+#: In reality the clients are on other machines: here they must not take the processor from the measured relay.
 _NICENESS = 5
 
 
@@ -36,7 +36,7 @@ async def _poll_metrics(port: int, counts: dict[str, int], phase: float) -> None
         await asyncio.sleep(1.0)
 
 
-async def _tell_when_ready(clients: int, counts: dict[str, int]) -> None:
+async def _report_when_ready(clients: int, counts: dict[str, int]) -> None:
     while counts["metrics"] < clients or counts["events"] < clients:
         await asyncio.sleep(0.01)
     sys.stdout.write("ready\n")
@@ -48,9 +48,9 @@ async def _run(port: int, clients: int) -> None:
     counts = {"events": 0, "metrics": 0}
     tasks = [asyncio.ensure_future(_read_events(port, counts)) for _ in range(clients)]
     tasks += [asyncio.ensure_future(_poll_metrics(port, counts, n / clients)) for n in range(clients)]
-    tasks.append(asyncio.ensure_future(_tell_when_ready(clients, counts)))
-    told_to_stop = asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
-    await told_to_stop
+    tasks.append(asyncio.ensure_future(_report_when_ready(clients, counts)))
+    stop_requested = asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+    await stop_requested
     for task in tasks:
         task.cancel()
     failures = await asyncio.gather(*tasks, return_exceptions=True)

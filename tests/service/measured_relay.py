@@ -1,7 +1,7 @@
-"""A relay in a process of its own that notes how long each turn of its reactor takes, on the clock of its own work.
+"""A relay in its own process that records how long each iteration of its reactor takes, in processor time.
 
-Run as a program with a file and the arguments of `twist`; at its end it writes the turns there. That clock stands still
-while others have the processor, so a machine that is busy with something else changes little.
+Run as a program with a file and the arguments of `twist`; when it ends it writes the iterations to the file. Processor time
+stands still while other processes run, so a busy machine changes little.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 
 from twisted.application.twist._twist import Twist
 
-#: Shorter turns hold nobody up.
+#: Shorter iterations delay nothing.
 _SHORTEST_NS = 100_000
 
-#: A share of all moments: 99 of 100 frames wait no longer.
+#: The share of frames that may wait longer.
 _REST = 0.01
 
 
 class TurnLog:
-    """Stands between a reactor and its waiting for something to do."""
+    """Wraps the call with which a reactor waits for something to do."""
 
     def __init__(self, reactor: Any, path: Path) -> None:
         self._path = path
@@ -31,7 +31,7 @@ class TurnLog:
         self._wait = reactor.doIteration
         self._worked = time.thread_time_ns()
         reactor.doIteration = self._iterate
-        # Twist ends the process by the signal that stopped it: nothing behind its call would be run.
+        # Twist ends the process with the signal that stopped it, so nothing after its call runs.
         reactor.addSystemEventTrigger("after", "shutdown", self._save)
 
     def _iterate(self, timeout: float | None) -> None:
@@ -42,20 +42,20 @@ class TurnLog:
         self._wait(timeout)
 
     def _save(self) -> None:
-        """Write down when each turn ended, and how long it took, in nanoseconds."""
+        """Write when each iteration ended and how long it took, in nanoseconds."""
         self._path.write_bytes(self._turns.tobytes())
 
 
 def read_turns(path: Path) -> list[tuple[int, float]]:
-    """When each turn ended, on the monotonic clock of this machine, and the milliseconds that it took."""
+    """When each iteration ended, on the monotonic clock of this machine, and the milliseconds that it took."""
     numbers = array("Q", path.read_bytes())
     return [(ended, took / 1e6) for ended, took in zip(numbers[::2], numbers[1::2], strict=True)]
 
 
 def waiting_p99(turns_ms: Iterable[float], seconds: float) -> float:
-    """How many milliseconds a frame waits at most for the turn that it finds running, in 99 of 100 cases.
+    """The milliseconds that 99 of 100 frames wait at most for the iteration that is running when they arrive.
 
-    A frame comes at any moment. It finds a turn with more than `x` ms left in it in a share of `sum(turn - x) / time`.
+    Frames arrive at any moment. A share of `sum(iteration - x) / time` of them finds an iteration with more than `x` ms left.
     """
     turns = sorted(turns_ms, reverse=True)
     allowed = seconds * 1000 * _REST

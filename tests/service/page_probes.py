@@ -1,4 +1,4 @@
-"""What tests ask a page of the dashboard, and do with it."""
+"""Scripts and actions for tests of the dashboard."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.service import fake_relay_http as fake
 from tests.service.browser import Browser, until
 from tests.service.fake_relay_http import FakeRelay
 
-#: Text that is less legible than WCAG AA wants: 4.5 to 1, or 3 to 1 for large text.
+#: Text with less contrast than WCAG AA requires: 4.5 to 1, or 3 to 1 for large text.
 FAINT_TEXT = """
 const canvas = document.createElement("canvas"); canvas.width = canvas.height = 1;
 const context = canvas.getContext("2d", { willReadFrequently: true });
@@ -36,7 +36,7 @@ return found;
 """
 
 
-#: What sticks out of its card, and is cut off there; what is shortened on purpose is no fault.
+#: Elements that reach beyond their card and are cut off, unless they are shortened on purpose.
 CUT_OFF = """
 const found = [];
 for (const card of document.querySelectorAll(".card")) {
@@ -54,7 +54,7 @@ return found;
 """
 
 
-#: Labels of a plot that lie on each other, as they are written from now on.
+#: The time labels of a plot that is made so wide, and those that overlap.
 CROWDED_LABELS = """
 const written = [];
 const write = CanvasRenderingContext2D.prototype.fillText;
@@ -76,13 +76,13 @@ return new Promise((resolve) => new ResizeObserver(() => setTimeout(resolve, 50)
 
 
 def show(browser: Browser, relay: FakeRelay) -> None:
-    """Open the page and wait until it shows something. Each relay has a port of its own: nothing is remembered."""
+    """Open the page and wait until it shows data. Each relay has its own port, so the browser remembers nothing."""
     browser.open(relay.url)
     until(lambda: browser.run("return document.body.dataset.loaded"), "the first status")
 
 
 def unlock(browser: Browser, token: str = fake.TOKEN) -> None:
-    """Give a token."""
+    """Enter a token."""
     browser.click("#unlock")
     browser.type("#unlock-dialog [name=token]", token)
     browser.click("#unlock-dialog [type=submit]")

@@ -20,9 +20,9 @@ from tests.service.interop import FFmpeg
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"a browser is needed, and there is no {MISSING}")
 
 TOKEN = "token-that-opens"
-KEY = "KEY-that-nobody-may-see"
+KEY = "KEY-that-must-stay-secret"
 
-#: A moving picture and a tone, small: decoding it costs the browser next to nothing.
+#: A small moving picture and a tone, which the browser decodes with little effort.
 MEDIA = (
     "-f lavfi -i testsrc2=s=320x180:r=25 -f lavfi -i sine=440:r=48000 -t 20"
     " -c:v libx264 -preset veryfast -g 25 -pix_fmt yuv420p -b:v 400k -c:a aac"
@@ -42,7 +42,7 @@ return {
 
 
 def listening(server: Server, protocol: str) -> int:
-    """The port on which a server speaks a protocol."""
+    """The port of a protocol in the log of a server."""
 
     def found() -> re.Match[str] | None:
         assert server.process.poll() is None, server.text()
@@ -52,7 +52,7 @@ def listening(server: Server, protocol: str) -> int:
 
 
 class LiveEvent:
-    """A relay with two destinations, both on a second server, and somebody who publishes."""
+    """A relay with a publisher and two destinations, both on a second server."""
 
     def __init__(self, folder: Path, ffmpeg: FFmpeg) -> None:
         self._folder = folder
@@ -75,7 +75,7 @@ class LiveEvent:
         )
 
     def place(self, name: str) -> dict[str, str]:
-        """Where a destination goes."""
+        """The address and the key of a destination."""
         return {"url": f"rtmp://127.0.0.1:{self.sink_port}/live", "stream_key": f"{KEY}-{name}"}
 
     @property
@@ -87,7 +87,7 @@ class LiveEvent:
         return listening(self.relay, "RTMP")
 
     def publish(self) -> None:
-        """Let ffmpeg publish, until it is stopped."""
+        """Publish with ffmpeg until `stop_publishing`."""
         self.stop_publishing()
         command = [self._ffmpeg.program, "-v", "error", "-re", "-stream_loop", "-1", "-i", str(self._media)]
         command += ["-c", "copy", "-f", "flv", f"rtmp://127.0.0.1:{self.rtmp_port}/live/concert"]
@@ -103,12 +103,12 @@ class LiveEvent:
         self.relay.stop()
 
     def start_relay_again(self) -> None:
-        """On the same HTTP port."""
+        """Start the relay again on the same HTTP port."""
         self.relay = self._start(f"tcp:{self.http_port}:interface=127.0.0.1")
         assert listening(self.relay, "HTTP") == self.http_port
 
     def metric(self, name: str) -> float:
-        """One figure of /metrics."""
+        """One sample of /metrics."""
         with urllib.request.urlopen(f"{self.url}metrics", timeout=10) as answer:
             lines = dict(
                 line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if line[0] != "#"
@@ -123,7 +123,7 @@ class LiveEvent:
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory, ffmpeg: FFmpeg) -> Iterator[LiveEvent]:
-    """One event for all tests of this file."""
+    """One relay for all tests of this file."""
     event = LiveEvent(tmp_path_factory.mktemp("event"), ffmpeg)
     try:
         event.publish()
@@ -134,10 +134,10 @@ def live(tmp_path_factory: pytest.TempPathFactory, ffmpeg: FFmpeg) -> Iterator[L
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory, live: LiveEvent) -> Iterator[Browser]:
-    """The page, as an operator leaves it open all the time."""
+    """The page, open all the time."""
     browser = Browser(tmp_path_factory.mktemp("browser"))
     try:
-        # Nothing moves by itself: a click must find what it aims at.
+        # Without animations, so that clicks hit their targets.
         browser.emulate_media({"prefers-reduced-motion": "reduce"})
         browser.resize(1280, 900)
         browser.open(live.url)
@@ -168,7 +168,7 @@ def wait_for_word(page: Browser, selector: str, wanted: str) -> None:
 
 
 def unlock(page: Browser) -> None:
-    """Give the token, unless that was done."""
+    """Enter the token, unless that was done already."""
     if not page.count(".controls"):
         page.click("#unlock")
         page.type("#unlock-dialog [name=token]", TOKEN)
@@ -177,7 +177,7 @@ def unlock(page: Browser) -> None:
 
 
 def wait_for_pictures(page: Browser, selector: str, wanted: int) -> None:
-    """Wait until a canvas has shown so many different pictures."""
+    """Wait until a canvas has shown so many different images."""
     seen: set[str] = set()
 
     def enough() -> bool:
@@ -188,7 +188,7 @@ def wait_for_pictures(page: Browser, selector: str, wanted: int) -> None:
 
 
 def hide(page: Browser, hidden: bool) -> None:
-    """Let the page believe that nobody sees it, or that somebody does."""
+    """Make the page believe that it is hidden or visible."""
     page.run(
         "Object.defineProperty(document, 'hidden', { value: arguments[0], configurable: true });"
         "document.dispatchEvent(new Event('visibilitychange'))",
@@ -196,7 +196,7 @@ def hide(page: Browser, hidden: bool) -> None:
     )
 
 
-def test_the_page_shows_the_stream_and_both_destinations(page: Browser, live: LiveEvent) -> None:
+def test_page_shows_the_stream_and_both_destinations(page: Browser, live: LiveEvent) -> None:
     assert word(page, STREAM) == "Live"
     until(lambda: page.text(f"{STREAM} [data-part=rate]") != "\u2013", "the bitrate")
     media = "H.264 320\u00d7180 · AAC 48 kHz mono"
@@ -204,7 +204,7 @@ def test_the_page_shows_the_stream_and_both_destinations(page: Browser, live: Li
     until(lambda: page.text(f"{STREAM} [data-part=keyframes]") == "1.0 s", "the keyframe interval")
     until(lambda: page.text(f"{STREAM} [data-part=fps]").startswith("25"), "the measured frame rate")
     until(lambda: page.text(f"{STREAM} [data-part=recording]") == "Recording", "the recording")
-    until(lambda: page.text(f"{STREAM} .chips") == "first\nsecond", "where it goes")
+    until(lambda: page.text(f"{STREAM} .chips") == "first\nsecond", "the destinations")
     until(lambda: page.text("#total-connected") == "2", "the count")
     until(lambda: "publish of live/concert" in page.text("#events ol").lower(), "the event")
     assert page.text("#connection-word") == "Live"
@@ -215,21 +215,21 @@ def test_the_page_shows_the_stream_and_both_destinations(page: Browser, live: Li
     assert page.complaints() == []
 
 
-def test_nothing_can_be_changed_without_a_token(page: Browser) -> None:
+def test_page_has_no_controls_without_the_token(page: Browser) -> None:
     assert page.count(".controls, .kick") == 0
     assert page.run("return document.getElementById('add-destination').checkVisibility()") is False
 
 
-def test_plots_move(page: Browser) -> None:
-    """New samples come, and the picture of the plot changes."""
+def test_plots_show_new_samples(page: Browser) -> None:
     for selector in (STREAM, card("destination", "first")):
         page.run("document.querySelector(arguments[0]).scrollIntoView()", selector)
         wait_for_pictures(page, f"{selector} canvas", 4)
     page.run("scrollTo(0, 0)")
 
 
-def test_the_preview_plays_and_stops(page: Browser, live: LiveEvent) -> None:
-    """Near the live edge; and nothing is downloaded when nobody looks."""
+def test_preview_plays_near_the_live_edge_and_downloads_only_while_visible(
+    page: Browser, live: LiveEvent
+) -> None:
     watching = 'rtmprelay_players{kind="mp4"}'
     page.click(f"{STREAM} [data-part=preview]")
     until(lambda: page.run(VIDEO)["time"] > 0, "the first picture")
@@ -238,7 +238,7 @@ def test_the_preview_plays_and_stops(page: Browser, live: LiveEvent) -> None:
     until(lambda: page.run(VIDEO)["frames"] > before["frames"] + 20, "twenty more pictures")
     until(lambda: page.run(VIDEO)["behind"] < 3, "the live edge")
     assert live.metric(watching) == 1
-    # Somebody goes back to the beginning: it is made up for.
+    # Going back to the beginning: the player catches up.
     page.run("const video = document.querySelector('video'); video.currentTime = video.buffered.start(0)")
     until(lambda: page.run(VIDEO)["behind"] < 2, "the live edge")
     hide(page, True)
@@ -251,8 +251,8 @@ def test_the_preview_plays_and_stops(page: Browser, live: LiveEvent) -> None:
     assert page.complaints() == []
 
 
-def test_a_plain_video_element_plays_it(page: Browser, live: LiveEvent) -> None:
-    """Without any help of the page, as in a page that somebody else wrote."""
+def test_plain_video_element_plays_the_stream(page: Browser, live: LiveEvent) -> None:
+    """As in a page that somebody else wrote."""
     page.run(
         "const video = document.createElement('video'); video.id = 'plain'; video.muted = true;"
         "video.src = '/live/concert.mp4'; document.body.append(video); video.play()"
@@ -269,8 +269,8 @@ def test_a_plain_video_element_plays_it(page: Browser, live: LiveEvent) -> None:
     assert page.complaints() == []
 
 
-def test_a_destination_is_added_and_removed_by_clicking(page: Browser, live: LiveEvent) -> None:
-    """For good, too: it is written to the configuration file. Its key is nowhere to be seen."""
+def test_destination_is_added_and_removed_by_clicking(page: Browser, live: LiveEvent) -> None:
+    """Lastingly: it is written to the configuration file. Its key is not in the page."""
     unlock(page)
     place = live.place("third")
     page.click("#add-destination")
@@ -307,7 +307,7 @@ def test_a_destination_is_added_and_removed_by_clicking(page: Browser, live: Liv
     assert page.complaints() == []
 
 
-def test_a_publisher_is_disconnected_by_clicking(page: Browser, live: LiveEvent) -> None:
+def test_publisher_is_disconnected_by_clicking(page: Browser, live: LiveEvent) -> None:
     unlock(page)
     page.click(f"{STREAM} .kick")
     assert "live/concert" in page.text("#confirm-dialog")
@@ -318,7 +318,7 @@ def test_a_publisher_is_disconnected_by_clicking(page: Browser, live: LiveEvent)
     assert page.complaints() == []
 
 
-def test_a_name_with_html_is_shown_as_text(page: Browser, live: LiveEvent) -> None:
+def test_name_with_html_is_shown_as_text(page: Browser, live: LiveEvent) -> None:
     stranger = BlockingClient(live.rtmp_port)
     stranger.session.publish(HARMFUL)
     stranger.wait(PublishAccepted)
@@ -330,7 +330,7 @@ def test_a_name_with_html_is_shown_as_text(page: Browser, live: LiveEvent) -> No
     assert page.complaints() == []
 
 
-def test_a_phone_needs_no_scrolling_sideways(page: Browser) -> None:
+def test_phone_needs_no_scrolling_sideways(page: Browser) -> None:
     for width in (360, 390):
         page.resize(width, 780)
         wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -338,8 +338,8 @@ def test_a_phone_needs_no_scrolling_sideways(page: Browser) -> None:
     page.resize(1280, 900)
 
 
-def test_the_page_survives_a_restart_of_the_server(page: Browser, live: LiveEvent) -> None:
-    """It says that the relay is gone; then it goes on by itself, with the plot of before and the token."""
+def test_page_reconnects_after_a_restart_of_the_server(page: Browser, live: LiveEvent) -> None:
+    """It keeps the plots and the token."""
     unlock(page)
     live.stop_relay()
     until(lambda: page.text("#connection-word") == "Reconnecting…", "the loss")
@@ -350,5 +350,5 @@ def test_the_page_survives_a_restart_of_the_server(page: Browser, live: LiveEven
     live.publish()
     wait_for_word(page, STREAM, "Live")
     assert page.count(".controls") == 2
-    # The browser itself notes that nobody answered.
+    # The browser logs that the server did not answer.
     assert all("ERR_" in line for line in page.complaints())

@@ -1,4 +1,4 @@
-"""How the dashboard looks in a real browser: extreme names, narrow screens, plots, contrast, names for those who do not see."""
+"""The layout of the dashboard in a real browser: extreme names, narrow screens, plots, contrast, accessibility."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.service.page_probes import CROWDED_LABELS, CUT_OFF, FAINT_TEXT, overf
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"a browser is needed, and there is no {MISSING}")
 
-#: Names that would do harm as HTML, or break a page that is not ready for them.
+#: Names that would be harmful as HTML, or break a careless layout.
 HOSTILE_NAMES = (
     "<img src=x onerror=window.harmed=1>",
     "</script><script>window.harmed=1</script>",
@@ -29,14 +29,12 @@ HOSTILE_NAMES = (
 
 @pytest.fixture
 def relay() -> Iterator[FakeRelay]:
-    """The server."""
     relay = FakeRelay()
     yield relay
     relay.stop()
 
 
-def test_names_are_text_whatever_they_hold(browser: Browser, relay: FakeRelay) -> None:
-    """Names of strangers never become HTML, and no name makes the page wider than a small phone."""
+def test_hostile_names_are_text_and_do_not_widen_the_page(browser: Browser, relay: FakeRelay) -> None:
     names = list(HOSTILE_NAMES)
     for name in names:
         relay.streams[f"live/{name}"] = fake.stream(f"live/{name}", destinations=names)
@@ -55,10 +53,10 @@ def test_names_are_text_whatever_they_hold(browser: Browser, relay: FakeRelay) -
         "return [...document.querySelectorAll('.destination h3')].map((each) => each.textContent)"
     )
     assert sorted(shown) == sorted(names)
-    # What changes is text, too.
+    # Changed texts are text, too.
     for destination in relay.destinations.values():
         destination |= {"last_error": f"now {destination['name']}", "url": f"now {destination['name']}"}
-    relay.tell_status()
+    relay.send_status()
     until(lambda: browser.text("[data-part=problemWords]").startswith("Now "), "the change")
     assert browser.run("return window.harmed") is None
     assert browser.count(".card img, .card script, #events img, #events script") == 0
@@ -71,8 +69,9 @@ def test_names_are_text_whatever_they_hold(browser: Browser, relay: FakeRelay) -
         assert browser.run(CUT_OFF) == []
 
 
-def test_a_plot_is_crisp_and_can_be_read_out(browser: Browser, relay: FakeRelay) -> None:
-    """As many pixels as the screen has; with the mouse or the keyboard, the value at a time; nothing in a gap."""
+def test_plot_has_all_pixels_and_is_read_out_by_mouse_and_keyboard(
+    browser: Browser, relay: FakeRelay
+) -> None:
     relay.streams["live/a"] = fake.stream("live/a")
     relay.hello["history"]["streams"]["live/a"] = [2000] * 100 + [None] * 100 + [4000] * 99
     show(browser, relay)
@@ -94,8 +93,7 @@ def test_a_plot_is_crisp_and_can_be_read_out(browser: Browser, relay: FakeRelay)
     assert "between 2.00 Mbit/s and" in browser.run("return document.querySelector('canvas').ariaLabel")
 
 
-def test_labels_of_a_plot_never_lie_on_each_other(browser: Browser, relay: FakeRelay) -> None:
-    """However narrow it is; both ends of the time are always named."""
+def test_labels_of_a_plot_never_overlap(browser: Browser, relay: FakeRelay) -> None:
     relay.streams["live/a"] = fake.stream("live/a")
     relay.hello["history"]["streams"]["live/a"] = [2000] * 300
     show(browser, relay)
@@ -112,8 +110,8 @@ def test_labels_of_a_plot_never_lie_on_each_other(browser: Browser, relay: FakeR
 
 
 @pytest.mark.parametrize("width", [1280, 1000, 390, 360])
-def test_totals_are_in_line(width: int, browser: Browser, relay: FakeRelay) -> None:
-    """No name is broken in the middle of a word, and no figure stands lower than those beside it."""
+def test_totals_are_aligned_at_every_width(width: int, browser: Browser, relay: FakeRelay) -> None:
+    """No label is broken within a word, and no figure is lower than those beside it."""
     relay.streams["live/a"] = fake.stream("live/a", bitrate_kbps=123_000.0)
     for number in range(12):
         state = "connected" if number else "error"
@@ -133,8 +131,10 @@ def test_totals_are_in_line(width: int, browser: Browser, relay: FakeRelay) -> N
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_is_legible(theme: str, browser: Browser, relay: FakeRelay) -> None:
-    """All text has the contrast that WCAG AA asks for; the theme is remembered."""
+def test_text_has_the_contrast_of_wcag_aa_in_both_themes(
+    theme: str, browser: Browser, relay: FakeRelay
+) -> None:
+    """The theme is remembered."""
     relay.streams["live/a"] = fake.stream(
         "live/a", messages_dropped=5, dropped_by_reason={"queue_full": 5}, destinations=["error"]
     )
@@ -157,8 +157,7 @@ def test_text_is_legible(theme: str, browser: Browser, relay: FakeRelay) -> None
         browser.run("document.getElementById(arguments[0]).close()", dialog)
 
 
-def test_everything_has_a_name(browser: Browser, relay: FakeRelay) -> None:
-    """Each button, link, field and plot has a name for people who do not see it; landmarks are there."""
+def test_every_control_has_an_accessible_name(browser: Browser, relay: FakeRelay) -> None:
     relay.streams["live/a"] = fake.stream("live/a")
     relay.destinations["YouTube"] = fake.destination("YouTube")
     show(browser, relay)
@@ -176,8 +175,7 @@ def test_everything_has_a_name(browser: Browser, relay: FakeRelay) -> None:
     assert {"banner", "navigation", "main", "region", "heading", "article"} <= roles
 
 
-def test_buttons_are_large_enough_for_a_finger(browser: Browser, relay: FakeRelay) -> None:
-    """On a phone, with all of them there; and they still fit."""
+def test_buttons_on_a_phone_are_large_enough_for_a_finger(browser: Browser, relay: FakeRelay) -> None:
     relay.streams["live/a"] = fake.stream("live/a")
     relay.destinations["YouTube"] = fake.destination("YouTube")
     browser.resize(390, 844)

@@ -1,4 +1,4 @@
-"""The dashboard in a real browser, with a server that says what is needed: refusals, endings, small functions."""
+"""The dashboard in a real browser with a fake server: refusals, ended streams, pure functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.service.page_probes import show, unlock, wait_for_text
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"a browser is needed, and there is no {MISSING}")
 
-#: For each function of a module: arguments, and what comes out.
+#: By module: a function, its arguments and its result.
 PURE_FUNCTIONS: dict[str, list[tuple[str, list[Any], Any]]] = {
     "format.js": [
         ("bitrate", [None], "\u2013"),
@@ -76,7 +76,7 @@ PURE_FUNCTIONS: dict[str, list[tuple[str, list[Any], Any]]] = {
     ],
 }
 
-#: How ffmpeg encodes, and what browsers call that.
+#: Options of ffmpeg, and the codecs as browsers name them.
 CODECS = {
     "-c:v libx264 -profile:v high -c:a aac": ("avc1.64000c", "mp4a.40.2"),
     "-c:v libx265 -x265-params log-level=none -tag:v hvc1 -c:a aac": ("hvc1.1.6.L60.90", "mp4a.40.2"),
@@ -87,15 +87,13 @@ CODECS = {
 
 @pytest.fixture
 def relay() -> Iterator[FakeRelay]:
-    """The server."""
     relay = FakeRelay()
     yield relay
     relay.stop()
 
 
 @pytest.mark.parametrize("module", PURE_FUNCTIONS)
-def test_the_small_functions(module: str, browser: Browser, relay: FakeRelay) -> None:
-    """Numbers, times and words are as people read them."""
+def test_pure_functions_return_what_people_read(module: str, browser: Browser, relay: FakeRelay) -> None:
     show(browser, relay)
     cases = PURE_FUNCTIONS[module]
     results = browser.run(
@@ -108,8 +106,9 @@ def test_the_small_functions(module: str, browser: Browser, relay: FakeRelay) ->
         assert result == expected, f"{name}({json.dumps(arguments)})"
 
 
-def test_a_series_has_gaps_and_forgets(browser: Browser, relay: FakeRelay) -> None:
-    """What was not measured is a gap; history from the server joins what the page saw itself; old samples go."""
+def test_series_has_gaps_joins_the_servers_history_and_drops_old_samples(
+    browser: Browser, relay: FakeRelay
+) -> None:
     show(browser, relay)
     stretches, summary, count, quiet = browser.run("""
         return import("/assets/series.js").then(({ Series }) => {
@@ -131,8 +130,7 @@ def test_a_series_has_gaps_and_forgets(browser: Browser, relay: FakeRelay) -> No
     assert quiet is False
 
 
-def test_an_empty_relay_says_what_to_do(browser: Browser, relay: FakeRelay) -> None:
-    """Without streams and destinations there is help, with the addresses of this very server."""
+def test_empty_relay_shows_help_with_its_own_addresses(browser: Browser, relay: FakeRelay) -> None:
     relay.hello["rtmp"] = [{"scheme": "rtmp", "port": 1936}]
     show(browser, relay)
     assert browser.text("#publish-server") == "rtmp://127.0.0.1:1936/live"
@@ -143,8 +141,8 @@ def test_an_empty_relay_says_what_to_do(browser: Browser, relay: FakeRelay) -> N
     until(lambda: browser.text("[data-copy=publish-server]") == "Copied", "the copy")
 
 
-def test_fifty_of_each_stay_fast(browser: Browser, relay: FakeRelay) -> None:
-    """With 50 streams and 50 destinations an update takes little time, and only what is seen is drawn."""
+def test_update_of_fifty_streams_and_fifty_destinations_is_fast(browser: Browser, relay: FakeRelay) -> None:
+    """Only plots that can be seen are drawn."""
     for number in range(50):
         relay.streams[f"live/{number}"] = fake.stream(f"live/{number}", destinations=[f"to {number}"])
         relay.destinations[f"to {number}"] = fake.destination(f"to {number}")
@@ -162,21 +160,20 @@ def test_fifty_of_each_stay_fast(browser: Browser, relay: FakeRelay) -> None:
             stream |= {"bitrate_kbps": 3000 + number, "duration": 100 + number, "fps": 25 + number / 100}
         for destination in relay.destinations.values():
             destination |= {"bitrate_kbps": 3000 + number, "messages_sent": 1000 + number}
-        relay.tell_status()
+        relay.send_status()
         wait_for_text(browser, ".stream .time", f"1:{40 + number}")
     spent = (busy() - before) / rounds
     print(f"an update of 50 streams and 50 destinations: {spent * 1000:.0f} ms of the page's thread")  # noqa: T201
-    # Measured: 30 to 50 ms, of which half is this test looking. A second is what an update may take at all.
+    # Measured: 30 to 50 ms, half of it caused by this test. Updates come every second.
     assert spent < 0.3
-    # A canvas that was never drawn has its size from the standard.
+    # A canvas that was never drawn still has its default width.
     drawn = browser.run(
         "return [...document.querySelectorAll('canvas')].filter((each) => each.width !== 300).length"
     )
     assert 0 < drawn < 50
 
 
-def test_what_people_do_survives_updates(browser: Browser, relay: FakeRelay) -> None:
-    """Elements stay, with focus, selection and what was typed."""
+def test_updates_keep_elements_focus_and_typed_text(browser: Browser, relay: FakeRelay) -> None:
     relay.streams["live/b"] = fake.stream("live/b")
     relay.destinations["YouTube"] = fake.destination("YouTube")
     show(browser, relay)
@@ -189,7 +186,7 @@ def test_what_people_do_survives_updates(browser: Browser, relay: FakeRelay) -> 
     browser.type("#add-dialog [name=name]", "half a na")
     relay.streams["live/a"] = fake.stream("live/a")
     relay.streams["live/b"]["duration"] = 4000
-    relay.tell_status()
+    relay.send_status()
     until(lambda: browser.count(".stream") == 2, "the second stream")
     assert (
         browser.run(
@@ -203,8 +200,9 @@ def test_what_people_do_survives_updates(browser: Browser, relay: FakeRelay) -> 
     browser.click("#add-dialog [data-close]")
 
 
-def test_errors_of_changes_are_shown_in_words(browser: Browser, relay: FakeRelay) -> None:
-    """Next to the form, or in the card; and a token that is not good any more locks the page."""
+def test_failed_change_is_explained_and_a_wrong_token_locks_the_page(
+    browser: Browser, relay: FakeRelay
+) -> None:
     relay.destinations["YouTube"] = fake.destination("YouTube", lasting=True)
     show(browser, relay)
     assert browser.count(".controls, .kick") == 0
@@ -233,7 +231,7 @@ def test_errors_of_changes_are_shown_in_words(browser: Browser, relay: FakeRelay
     assert relay.changes.pop() == ("POST", "/destinations", wanted)
     assert "very secret" not in browser.run("return document.documentElement.outerHTML")
     browser.click("#add-dialog [data-close]")
-    # A dialog says that it was closed a moment later.
+    # The close event of a dialog comes a moment later.
     key = "return document.querySelector('#add-dialog [name=stream_key]').value"
     until(lambda: browser.run(key) == "", "the empty field")
 
@@ -248,12 +246,11 @@ def test_errors_of_changes_are_shown_in_words(browser: Browser, relay: FakeRelay
     browser.click(".destination [data-part=enable]")
     until(lambda: not browser.count(".controls"), "the lock")
     assert browser.run("return sessionStorage.length") == 0
-    # The browser itself notes every refused request on its console.
+    # The browser logs every refused request on its console.
     assert all("409" in line or "401" in line for line in browser.complaints())
 
 
-def test_a_server_that_allows_no_changes(browser: Browser, relay: FakeRelay) -> None:
-    """The page says how to allow them."""
+def test_server_without_a_token_explains_how_to_allow_changes(browser: Browser, relay: FakeRelay) -> None:
     relay.hello["changes_allowed"] = False
     show(browser, relay)
     browser.click("#unlock")
@@ -261,8 +258,7 @@ def test_a_server_that_allows_no_changes(browser: Browser, relay: FakeRelay) -> 
     browser.click("#locked-dialog [data-close]")
 
 
-def test_a_lost_connection_is_told_and_found_again(browser: Browser, relay: FakeRelay) -> None:
-    """The page says since when, why, and what to do; then it goes on by itself."""
+def test_lost_connection_is_explained_and_restored(browser: Browser, relay: FakeRelay) -> None:
     relay.streams["live/a"] = fake.stream("live/a")
     show(browser, relay)
     assert browser.text("#connection-word") == "Live"
@@ -277,39 +273,37 @@ def test_a_lost_connection_is_told_and_found_again(browser: Browser, relay: Fake
     assert all("503" in line for line in browser.complaints())
 
 
-def test_a_stream_that_ended_is_remembered(browser: Browser, relay: FakeRelay) -> None:
-    """An operator sees what is missing and why, until it returns or is dismissed."""
+def test_ended_stream_is_shown_with_its_reason_until_dismissed(browser: Browser, relay: FakeRelay) -> None:
     relay.streams["live/a"] = fake.stream("live/a")
     show(browser, relay)
     event = {"event": "publish_stopped", "stream": "live/a", "reason": "the connection was lost"}
-    relay.tell("event", event | {"time": relay.now, "level": "info", "sentence": "publish of live/a stopped"})
+    relay.send("event", event | {"time": relay.now, "level": "info", "sentence": "publish of live/a stopped"})
     gone = relay.streams.pop("live/a")
-    relay.tell_status()
+    relay.send_status()
     until(lambda: browser.text(".stream .badge") == "Ended", "the end")
     assert browser.text(".stream .note").endswith("The connection was lost.\nDismiss")
     relay.streams["live/a"] = gone
-    relay.tell_status()
+    relay.send_status()
     until(lambda: browser.text(".stream .badge").startswith("Live"), "the return")
     del relay.streams["live/a"]
-    relay.tell_status()
+    relay.send_status()
     until(lambda: browser.text(".stream .badge") == "Ended", "the end")
     browser.click(".stream [data-part=dismiss]")
     assert browser.count(".stream") == 0
 
 
-def test_events_are_filtered_and_bounded(browser: Browser, relay: FakeRelay) -> None:
-    """Newest first; routine is left out unless asked for; at most 200 rows; the same again is one row."""
+def test_events_are_filtered_bounded_and_repeated_ones_joined(browser: Browser, relay: FakeRelay) -> None:
     show(browser, relay)
 
-    def tell(name: str, level: str, words: str) -> None:
-        relay.tell("event", {"time": relay.now, "event": name, "level": level, "sentence": words})
+    def send(name: str, level: str, words: str) -> None:
+        relay.send("event", {"time": relay.now, "event": name, "level": level, "sentence": words})
 
     for number in range(250):
-        tell("play_started", "info", f"player {number}")
-    tell("handshake_completed", "info", "routine")
+        send("play_started", "info", f"player {number}")
+    send("handshake_completed", "info", "routine")
     for _ in range(3):
-        tell("destination_failed", "warn", "<b>failed</b>")
-        tell("destination_connecting", "info", "routine as well")
+        send("destination_failed", "warn", "<b>failed</b>")
+        send("destination_connecting", "info", "routine as well")
     times = "#events li:first-child [data-part=times]"
     until(lambda: browser.count(times) and browser.text(times) == "3 times", "the last event")
     assert browser.text("#events li:first-child [data-part=words]") == "<b>failed</b>."
@@ -330,7 +324,7 @@ def test_events_are_filtered_and_bounded(browser: Browser, relay: FakeRelay) -> 
 
 
 def test_every_state_of_a_destination_has_a_word(browser: Browser, relay: FakeRelay) -> None:
-    """Colour is never alone; a failing one says why, and when it is tried again."""
+    """A failing destination shows why, and when the next attempt is."""
     words = {
         "idle": "Idle",
         "connecting": "Connecting",
@@ -353,8 +347,9 @@ def test_every_state_of_a_destination_has_a_word(browser: Browser, relay: FakeRe
     assert browser.run("return document.title") == "⚠ 2 failing \u2013 rtmprelay"
 
 
-def test_a_page_below_a_path(browser: Browser, relay: FakeRelay) -> None:
-    """A reverse proxy may put it anywhere: all addresses are relative to the page's own."""
+def test_page_below_a_path_of_a_reverse_proxy_uses_relative_addresses(
+    browser: Browser, relay: FakeRelay
+) -> None:
     relay.prefix = "/below/a/path"
     relay.url += "below/a/path/"
     relay.streams["live/a"] = fake.stream("live/a")
@@ -368,8 +363,9 @@ def test_a_page_below_a_path(browser: Browser, relay: FakeRelay) -> None:
     until(lambda: ("DELETE", "/below/a/path/streams/live/a/publisher", None) in relay.changes, "the change")
 
 
-def test_codecs_are_read_from_real_headers(browser: Browser, relay: FakeRelay, ffmpeg: FFmpeg) -> None:
-    """What ffmpeg wrote is named as browsers want it; a part of the header is waited for."""
+def test_codecs_are_read_from_mp4_headers_of_ffmpeg(
+    browser: Browser, relay: FakeRelay, ffmpeg: FFmpeg
+) -> None:
     source = "-f lavfi -i testsrc2=s=320x180:r=25 -f lavfi -i sine=440:r=48000 -t 0.2 -pix_fmt yuv420p"
     for arguments, codecs in CODECS.items():
         file = ffmpeg.make(f"{codecs[0]}.mp4", f"{source} {arguments} -movflags empty_moov+default_base_moof")
@@ -387,8 +383,9 @@ def test_codecs_are_read_from_real_headers(browser: Browser, relay: FakeRelay, f
         assert browser.run(script, f"/{codecs[0]}.mp4") == [list(codecs), None]
 
 
-def test_a_preview_that_cannot_be_played_says_so(browser: Browser, relay: FakeRelay, ffmpeg: FFmpeg) -> None:
-    """In words, where the picture would be: a codec that the browser does not know, or a stream that is gone."""
+def test_preview_that_cannot_be_played_is_explained(
+    browser: Browser, relay: FakeRelay, ffmpeg: FFmpeg
+) -> None:
     relay.streams["live/a"] = fake.stream("live/a")
     source = "-f lavfi -i testsrc2=s=320x180:r=25 -t 0.2 -pix_fmt yuv420p -c:v libx264"
     file = ffmpeg.make("unknown.mp4", f"{source} -movflags empty_moov+default_base_moof")

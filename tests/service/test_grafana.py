@@ -1,4 +1,4 @@
-"""The Grafana dashboard in the documents uses metrics that exist, with labels that they have."""
+"""The Grafana dashboard of the documents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.web.helpers import Web, destination
 
 BOARD = Path(__file__).parents[2] / "docs" / "grafana" / "rtmprelay.json"
 
-#: What PromQL itself has, and Grafana's variables.
+#: Words of PromQL and of Grafana's variables.
 FUNCTIONS = {
     "by",
     "histogram_quantile",
@@ -25,12 +25,12 @@ FUNCTIONS = {
     "vector",
 }
 
-#: Prometheus adds it to everything.
+#: The label that Prometheus adds to everything.
 INSTANCE = "instance"
 
 
 def metrics() -> dict[str, set[str]]:
-    """Every metric of a relay by the name that queries use, with its labels; none if there is no sample here."""
+    """Every metric of a relay by the name that queries use, with its labels; without labels if it has no sample here."""
     web = Web(destinations=[destination("far", enabled=False)])
     web.publish()
     web.advance(2)
@@ -46,7 +46,7 @@ def metrics() -> dict[str, set[str]]:
 
 
 def queries() -> list[tuple[str, str, str]]:
-    """Title, query and legend of everything that is shown."""
+    """Title, query and legend of every panel and variable."""
     board = json.loads(BOARD.read_text(encoding="utf-8"))
     shown = [
         (panel["title"], target["expr"], target["legendFormat"])
@@ -61,13 +61,12 @@ def queries() -> list[tuple[str, str, str]]:
     return shown + chosen
 
 
-def test_every_metric_of_the_grafana_dashboard_exists() -> None:
-    """No panel stays empty because a name was changed, and no word in a query is unknown."""
+def test_grafana_dashboard_uses_metrics_and_labels_that_exist() -> None:
     known = metrics()
     used = set()
     for title, query, legend in queries():
         bare = re.sub(r"\"[^\"]*\"|\[[^]]*\]|\$\w+", "", query)
-        # Labels are given in braces, behind `by`, and as the second argument of label_values.
+        # Labels are in braces, after `by`, and the second argument of label_values.
         labels = set(re.findall(r"(\w+)=~?", bare)) | set(re.findall(r"\{\{(\w+)\}\}", legend))
         for group in re.findall(r"\bby \(([^)]*)\)", bare) + re.findall(r", (\w+)\)$", bare):
             labels |= set(re.findall(r"\w+", group))
@@ -80,8 +79,7 @@ def test_every_metric_of_the_grafana_dashboard_exists() -> None:
     assert len(used) >= 25
 
 
-def test_the_grafana_dashboard_is_well_formed() -> None:
-    """Panels have numbers of their own and do not lie on each other; all of them ask the chosen data source."""
+def test_grafana_dashboard_has_unique_panels_that_do_not_overlap() -> None:
     board: dict[str, Any] = json.loads(BOARD.read_text(encoding="utf-8"))
     panels = board["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.service.command import FOREGROUND, TWISTD, Server, refusal, run
 
-TOKEN = "t0ken-that-nobody-may-see"
+TOKEN = "t0ken-that-must-stay-secret"
 
 BAD_OPTIONS = {
     "no endpoint": (

@@ -1,12 +1,12 @@
-"""Many HTTP clients beside live streams: what they add to the latency of the relay.
+"""How much many HTTP clients add to the latency of live streams.
 
-Each of 200 clients reads the event stream and polls /metrics once a second, from a process of its own. Rounds with and
-without them take turns on the same connections. Two figures are printed (`pytest -s` is not needed):
+Each of 200 clients in a separate process reads the event stream and polls /metrics once a second. Rounds with and
+without them alternate on the same connections. Two figures are printed (`pytest -s` is not needed):
 
-- the age of frames at the destinations, on the clock of the wall. Whatever else the machine does can only make them
-  older, so the best rounds are compared; and rounds without clients that differ much say that it cannot be told.
-- for how long frames wait because the reactor works on something else, on the clock of the relay's own work. A busy
-  machine changes little in it, so it is always held against the bound.
+- the age of frames at the destinations, in wall-clock time. Other load on the machine can only make frames older, so
+  the best rounds are compared; when rounds without clients differ much, the machine is too busy for a comparison.
+- how long frames wait because the reactor is working on something else, in the relay's own processor time. A busy
+  machine changes little in it, so this is always checked.
 
 RTMPRELAY_LOAD_SECONDS makes it longer.
 """
@@ -39,17 +39,17 @@ from tests.service.test_relay_load import FRAME_RATE, SECONDS, Stopwatches, acce
 CLIENTS = 200
 DESTINATIONS = 10
 
-#: What the clients may add to the 99th percentile, in milliseconds.
-MOST_ADDED = 5.0
+#: Milliseconds that the clients may add to the 99th percentile.
+MAX_ADDED = 5.0
 
-#: Rounds of each kind, and how many there may be until one of them was left alone by the rest of the machine.
+#: Rounds of each kind, and the most there may be until one was not disturbed by the rest of the machine.
 ROUNDS = 4
-MOST_ROUNDS = 8
+MAX_ROUNDS = 8
 
 
 @attrs.frozen
 class Round:
-    """One stretch of time: when it was, and the 99th percentile of the frames' ages."""
+    """One round of measuring: when it was, and percentiles of the frames' ages."""
 
     began_ns: int
     ended_ns: int
@@ -57,13 +57,13 @@ class Round:
     p99: float
 
     def waited(self, turns: list[tuple[int, float]]) -> float:
-        """The 99th percentile of the time that frames waited for the reactor."""
+        """The 99th percentile of the milliseconds that frames waited for the reactor."""
         of_round = [took for ended, took in turns if self.began_ns <= ended <= self.ended_ns]
         return waiting_p99(of_round, (self.ended_ns - self.began_ns) / 1e9)
 
 
 class Measurement:
-    """Pictures on their way through a relay, and how old they are when they arrive."""
+    """Sends frames through a relay and measures how old they are when they arrive."""
 
     def __init__(self, publisher: RtmpPublisherProtocol, watches: Stopwatches) -> None:
         self._publisher = publisher
@@ -71,7 +71,7 @@ class Measurement:
         self._sent = 0
 
     async def run(self, seconds: float) -> Round:
-        """Send pictures for so many seconds, and wait until all have arrived everywhere."""
+        """Send frames for so many seconds, and wait until all of them have arrived at every destination."""
         for watch in self._watches.all:
             watch.ages_ms.clear()
         count = int(seconds * FRAME_RATE)
@@ -89,7 +89,7 @@ class Measurement:
 
 @asynccontextmanager
 async def crowd(port: int, counts: dict[str, int]) -> AsyncIterator[None]:
-    """The HTTP clients, from when the last one has been answered; what they got is added up."""
+    """Run the HTTP clients, from when each has a response, and add up what they received."""
     program = Path(__file__).with_name("http_crowd.py")
     process = subprocess.Popen(
         [sys.executable, str(program), str(port), str(CLIENTS)],
@@ -122,24 +122,24 @@ class Result:
 
     @property
     def added(self) -> float:
-        """What the clients add to the age of frames: between the best rounds."""
+        """The difference of the age of frames between the best rounds of both kinds."""
         return min(one.p99 for one in self.crowded) - min(one.p99 for one in self.quiet)
 
     @property
-    def is_telling(self) -> bool:
-        """Whether rounds without clients are so much alike that a difference of rounds means something."""
+    def is_conclusive(self) -> bool:
+        """Whether rounds without clients are so alike that a difference means something."""
         best, *_, worst = sorted(one.p99 for one in self.quiet)
-        return worst - best <= MOST_ADDED / 2
+        return worst - best <= MAX_ADDED / 2
 
     @property
     def is_done(self) -> bool:
-        """Whether more rounds would tell nothing new."""
+        """Whether no more rounds are needed."""
         count = len(self.crowded)
-        return count >= ROUNDS and (self.added <= MOST_ADDED or not self.is_telling or count >= MOST_ROUNDS)
+        return count >= ROUNDS and (self.added <= MAX_ADDED or not self.is_conclusive or count >= MAX_ROUNDS)
 
 
 async def measure(relay_port: int, http_port: int, watches: Stopwatches, counts: dict[str, int]) -> Result:
-    """Publish through the relay, with and without the crowd in turns."""
+    """Publish through the relay, with and without the clients in alternation."""
     publisher = await publish(the_reactor(), f"rtmp://127.0.0.1:{relay_port}/live/load")
     publisher.send(HEADER)
     await until(lambda: len(watches.all) == DESTINATIONS, "all destinations", within=20)
@@ -155,10 +155,9 @@ async def measure(relay_port: int, http_port: int, watches: Stopwatches, counts:
 
 
 @real_reactor_test
-async def test_many_http_clients_add_little_latency(
+async def test_two_hundred_http_clients_add_little_latency(
     harness: Harness, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The latency of the relay with and without 200 HTTP clients, in turns, on the same connections."""
     sink = harness.start_sink(Sink("tcp:0:interface=127.0.0.1:backlog=200"))
     watches = Stopwatches()
     sink.service.registry.add_observer(watches)
@@ -193,32 +192,32 @@ async def test_many_http_clients_add_little_latency(
     assert counts["metrics"] >= CLIENTS * len(result.crowded)
     assert counts["events"] >= CLIENTS * len(result.crowded)
     assert turns, "nothing was measured"
-    assert added_waiting <= MOST_ADDED
-    if result.is_telling:
-        assert result.added <= MOST_ADDED
+    assert added_waiting <= MAX_ADDED
+    if result.is_conclusive:
+        assert result.added <= MAX_ADDED
 
 
 def print_figures(
     result: Result, waited: list[float], waited_crowded: list[float], counts: dict[str, int]
 ) -> None:
-    """Show everything that was measured."""
+    """Print everything that was measured."""
 
     def shown(figures: list[float]) -> str:
         return ", ".join(f"{figure:.2f}" for figure in sorted(figures))
 
-    doubt = "" if result.is_telling else "; the machine is too busy to tell"
+    doubt = "" if result.is_conclusive else "; the machine is too busy for a comparison"
     sys.stdout.write(
         f"\n{CLIENTS} HTTP clients, {DESTINATIONS} destinations, {len(result.crowded)} rounds of each kind,"
-        f" {counts['metrics']} answers of /metrics, {counts['events']} events:\n"
+        f" {counts['metrics']} responses of /metrics, {counts['events']} events:\n"
         f"  age of frames, p99 in ms: without {shown([one.p99 for one in result.quiet])};"
         f" with {shown([one.p99 for one in result.crowded])} (added {result.added:+.2f}{doubt})\n"
-        f"  waiting for the reactor, p99 in ms of its own work: without {shown(waited)};"
+        f"  waiting for the reactor, p99 in ms of processor time: without {shown(waited)};"
         f" with {shown(waited_crowded)}\n"
     )
 
 
-def test_the_measure_of_waiting() -> None:
-    """One turn of 30 ms in a second: 1 % of all frames wait longer than 20 ms for its end."""
+def test_waiting_p99_is_the_wait_that_one_frame_in_a_hundred_exceeds() -> None:
+    """An iteration of 30 ms in a second: 1 % of all frames wait longer than 20 ms for its end."""
     assert waiting_p99([30.0], 1) == pytest.approx(20)
     assert waiting_p99([30.0, 30.0, 1.0], 1) == pytest.approx(25)
     assert waiting_p99([2.0] * 100, 1) == pytest.approx(1.9)

@@ -1,4 +1,4 @@
-"""HTTP beside RTMP in one service, on real sockets: start, stop, kick, TLS."""
+"""HTTP and RTMP in one service on real sockets: start, stop, disconnecting publishers, TLS."""
 
 from __future__ import annotations
 
@@ -38,13 +38,11 @@ def start(harness: Harness, http: str = LOOPBACK, **settings: Any) -> Relay:
 
 @pytest.fixture
 def web_relay(harness: Harness) -> Relay:
-    """A relay with HTTP."""
     return start(harness)
 
 
 @real_reactor_test
-async def test_stopping_ends_everybody_who_is_there(web_relay: Relay) -> None:
-    """Readers of events and of live media, idle connections, half requests: all gone when the service has stopped."""
+async def test_stop_closes_event_readers_media_readers_idle_and_half_sent_requests(web_relay: Relay) -> None:
     port = web_relay.http_port
     encoder = await connect_client(web_relay.endpoint)
     await encoder.publish("test")
@@ -66,8 +64,7 @@ async def test_stopping_ends_everybody_who_is_there(web_relay: Relay) -> None:
 
 
 @real_reactor_test
-async def test_it_starts_again(web_relay: Relay) -> None:
-    """With everything that it had before; the port is a new one."""
+async def test_stopped_service_starts_again_with_http(web_relay: Relay) -> None:
     assert (await fetch(web_relay.http_port, "GET", "/health")).status == 200
     await web_relay.service.stopService()
     assert web_relay.service.http_address is None
@@ -77,8 +74,7 @@ async def test_it_starts_again(web_relay: Relay) -> None:
 
 
 @real_reactor_test
-async def test_a_port_that_is_taken_is_an_error_at_once(harness: Harness, web_relay: Relay) -> None:
-    """As with the RTMP port."""
+async def test_taken_http_port_is_an_error_at_start(harness: Harness, web_relay: Relay) -> None:
     with pytest.raises(CannotListenError):
         start(harness, http=f"tcp:{web_relay.http_port}:interface=127.0.0.1")
 
@@ -88,8 +84,9 @@ async def test_a_port_that_is_taken_is_an_error_at_once(harness: Harness, web_re
     reason="older Twisted changes a TLS context that is in use, which newer pyOpenSSL refuses",
 )
 @real_reactor_test
-async def test_over_tls(harness: Harness, certificate: tuple[Path, Path]) -> None:
-    """The same over an ssl: endpoint; HTTP/2 is not offered."""
+async def test_http_works_over_a_tls_endpoint_without_http_2(
+    harness: Harness, certificate: tuple[Path, Path]
+) -> None:
     key, signed = certificate
     relay = start(harness, http=f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={signed}")
     options = optionsForClientTLS(
@@ -111,8 +108,7 @@ async def test_over_tls(harness: Harness, certificate: tuple[Path, Path]) -> Non
 
 
 @real_reactor_test
-async def test_a_publisher_is_sent_away(harness: Harness) -> None:
-    """It is told so and closed; its destinations end at once, without waiting for its return."""
+async def test_disconnected_publisher_is_told_why_and_its_destination_ends_at_once(harness: Harness) -> None:
     sink = harness.start_sink(Sink())
     relay = start(harness, destinations=(destination("good", sink.port, linger=60.0),))
     encoder = await connect_client(relay.endpoint)
@@ -130,8 +126,7 @@ async def test_a_publisher_is_sent_away(harness: Harness) -> None:
 
 
 @real_reactor_test
-async def test_ffmpeg_understands_that_it_was_sent_away(web_relay: Relay, ffmpeg: FFmpeg) -> None:
-    """It says why, and ends with an error."""
+async def test_ffmpeg_reports_why_it_was_disconnected(web_relay: Relay, ffmpeg: FFmpeg) -> None:
     media = ffmpeg.make(
         "kicked.flv", "-f lavfi -i testsrc=size=64x64:rate=10 -t 30 -c:v libx264 -preset ultrafast -g 10"
     )
@@ -144,8 +139,9 @@ async def test_ffmpeg_understands_that_it_was_sent_away(web_relay: Relay, ffmpeg
 
 
 @real_reactor_test
-async def test_a_destination_that_is_added_gets_what_is_live(harness: Harness, web_relay: Relay) -> None:
-    """At once; and removed it is said goodbye to."""
+async def test_added_destination_gets_the_live_stream_and_a_goodbye_when_removed(
+    harness: Harness, web_relay: Relay
+) -> None:
     sink = harness.start_sink(Sink())
     encoder = await connect_client(web_relay.endpoint)
     await encoder.publish("test")
@@ -162,13 +158,15 @@ async def test_a_destination_that_is_added_gets_what_is_live(harness: Harness, w
         assert the_reactor().seconds() < deadline
     await until(lambda: len(sink.pictures) >= 5, "pictures at the new destination")
     assert (await fetch(port, "DELETE", "/destinations/late")).status == 204
-    await until(lambda: sink.ended_cleanly == [True], "the goodbye")
+    await until(lambda: sink.ended_cleanly == [True], "the clean end")
     await encoder.close()
 
 
 @real_reactor_test
-async def test_a_lasting_destination_is_written_off_the_reactor(harness: Harness, tmp_path: Path) -> None:
-    """In a thread, one change after the other, however many come at once."""
+async def test_simultaneous_lasting_changes_are_all_written_to_the_file(
+    harness: Harness, tmp_path: Path
+) -> None:
+    """They are written in a thread, one after the other."""
     file = tmp_path / "relay.json"
     file.write_text('{"destinations": []}')
     relay = start(harness, relay_config=str(file))
@@ -191,8 +189,8 @@ async def test_a_lasting_destination_is_written_off_the_reactor(harness: Harness
 
 
 @real_reactor_test
-async def test_a_client_that_is_refused_reads_why(web_relay: Relay) -> None:
-    """Although it goes on sending: the answer is not lost to a reset."""
+async def test_refused_client_that_goes_on_sending_still_reads_the_response(web_relay: Relay) -> None:
+    """A reset would discard it."""
     connection = await connect(web_relay.http_port)
     connection.send(b"POST /destinations HTTP/1.1\r\nContent-Length: 100000000\r\n\r\n")
     for _ in range(50):

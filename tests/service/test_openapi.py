@@ -1,4 +1,4 @@
-"""docs/reference/openapi.json and the running server say the same."""
+"""docs/reference/openapi.json describes the running server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DOCUMENT: dict[str, Any] = json.loads(FILE.read_text())
 
 
 def strict(schema: Any) -> Any:
-    """The same schema, but with no field allowed that it does not name: what is there must be documented."""
+    """The same schema, but without fields that it does not name: every field must be documented."""
     if isinstance(schema, list):
         return [strict(part) for part in schema]
     if not isinstance(schema, dict):
@@ -42,20 +42,20 @@ STRICT = strict(DOCUMENT)
 
 
 def check(name: str, content: Any) -> None:
-    """Content must be just what a schema says."""
+    """Check content against a schema."""
     schema = {"$ref": f"#/components/schemas/{name}", "components": STRICT["components"]}
     Draft202012Validator(schema).validate(content)
 
 
 def template_of(path: str) -> str:
-    """The path of the document that a request means."""
+    """The documented path that matches a request."""
     path = path.partition("?")[0]
     path = re.sub(r"^/streams/live/test", "/streams/{app}/{name}", path)
     return re.sub(r"^/destinations/[^/]+", "/destinations/{name}", path)
 
 
-def check_answer(method: str, path: str, response: Response) -> None:
-    """An answer must be one that the document has for this request."""
+def check_response(method: str, path: str, response: Response) -> None:
+    """Check a response against those that are documented for its request."""
     operation = DOCUMENT["paths"][template_of(path)][method.lower()]
     known = operation["responses"]
     assert str(response.status) in known, (method, path, response)
@@ -74,15 +74,15 @@ def check_answer(method: str, path: str, response: Response) -> None:
 
 @attrs.define
 class Running:
-    """A relay with everything that it can show, and where its HTTP is."""
+    """A relay and the port of its HTTP."""
 
     relay: Relay
     port: int
 
-    async def ask(self, method: str, path: str, document: object = None) -> Response:
-        """Make a request, and compare the answer with the document."""
+    async def request(self, method: str, path: str, document: object = None) -> Response:
+        """Make a request and check the response against the document."""
         response = await fetch(self.port, method, path, document)
-        check_answer(method, path, response)
+        check_response(method, path, response)
         return response
 
 
@@ -104,26 +104,25 @@ async def running(harness: Harness, tmp_path: Path) -> AsyncIterator[Running]:
     yield Running(relay, relay.http_port)
 
 
-def test_the_document_is_valid() -> None:
-    """By the rules of OpenAPI 3.1."""
+def test_document_is_valid_openapi_3_1() -> None:
     validate(DOCUMENT)
     assert DOCUMENT["openapi"].startswith("3.1")
 
 
 @real_reactor_test
-async def test_what_can_be_read(running: Running) -> None:
+async def test_readable_paths_answer_as_documented(running: Running) -> None:
     """With a live stream, a player, a recording, a destination that works and one that does not."""
-    health = (await running.ask("GET", "/health")).json
+    health = (await running.request("GET", "/health")).json
     assert (health["streams"], health["players"], health["connected_destinations"]) == (1, 1, 1)
-    streams = (await running.ask("GET", "/streams")).json["streams"]
+    streams = (await running.request("GET", "/streams")).json["streams"]
     assert streams["live/test"]["recording"]["state"] == "recording"
     assert streams["live/test"]["destinations"] == ["good", "dead"]
     assert streams["live/test"]["messages_out"] > 0
-    destinations = (await running.ask("GET", "/destinations")).json["destinations"]
+    destinations = (await running.request("GET", "/destinations")).json["destinations"]
     assert destinations["good"]["status"] == "connected"
     assert destinations["dead"]["status"] == "error"
     assert destinations["dead"]["next_attempt_in"] > 0
-    assert (await running.ask("GET", "/recordings")).json["recordings"][0]["messages_written"] > 0
+    assert (await running.request("GET", "/recordings")).json["recordings"][0]["messages_written"] > 0
     for path in (
         "/streams/live/test",
         "/destinations/good",
@@ -132,35 +131,33 @@ async def test_what_can_be_read(running: Running) -> None:
         "/metrics",
         "/",
     ):
-        await running.ask("GET", path)
+        await running.request("GET", path)
 
 
 @real_reactor_test
-async def test_what_can_be_changed(running: Running) -> None:
-    """The whole life of a destination, and everything that goes wrong with it."""
+async def test_changes_and_their_errors_answer_as_documented(running: Running) -> None:
     new = {"name": "new", "url": "rtmp://127.0.0.1:1/app", "stream_key": "k", "match": "other/*"}
     check("NewDestination", new)
-    assert (await running.ask("POST", "/destinations", new)).status == 201
-    assert (await running.ask("POST", "/destinations", new)).status == 409
-    assert (await running.ask("POST", "/destinations", {"nmae": 1})).status == 400
-    assert (await running.ask("PATCH", "/destinations/new", {"enabled": False})).status == 200
-    assert (await running.ask("PATCH", "/destinations/new", {})).status == 400
+    assert (await running.request("POST", "/destinations", new)).status == 201
+    assert (await running.request("POST", "/destinations", new)).status == 409
+    assert (await running.request("POST", "/destinations", {"nmae": 1})).status == 400
+    assert (await running.request("PATCH", "/destinations/new", {"enabled": False})).status == 200
+    assert (await running.request("PATCH", "/destinations/new", {})).status == 400
     for action, status in (("enable", 200), ("disable", 200), ("reconnect", 202)):
-        assert (await running.ask("POST", f"/destinations/new/{action}")).status == status
-        assert (await running.ask("POST", f"/destinations/gone/{action}")).status == 404
-    assert (await running.ask("DELETE", "/destinations/new?lasting=true")).status == 400
-    assert (await running.ask("DELETE", "/destinations/new")).status == 204
-    assert (await running.ask("DELETE", "/destinations/new")).status == 404
-    assert (await running.ask("DELETE", "/streams/live/test/publisher")).status == 204
-    assert (await running.ask("DELETE", "/streams/live/test/publisher")).status == 404
+        assert (await running.request("POST", f"/destinations/new/{action}")).status == status
+        assert (await running.request("POST", f"/destinations/gone/{action}")).status == 404
+    assert (await running.request("DELETE", "/destinations/new?lasting=true")).status == 400
+    assert (await running.request("DELETE", "/destinations/new")).status == 204
+    assert (await running.request("DELETE", "/destinations/new")).status == 404
+    assert (await running.request("DELETE", "/streams/live/test/publisher")).status == 204
+    assert (await running.request("DELETE", "/streams/live/test/publisher")).status == 404
 
 
 @real_reactor_test
-async def test_the_event_stream(running: Running) -> None:
-    """Each kind of message has a schema."""
+async def test_messages_of_the_event_stream_are_as_documented(running: Running) -> None:
     connection = await connect(running.port)
     connection.send(b"GET /events HTTP/1.0\r\n\r\n")
-    await running.ask("POST", "/destinations/good/reconnect")
+    await running.request("POST", "/destinations/good/reconnect")
     await until(
         lambda: b"event: event" in connection.received and connection.received.count(b"event: status") > 1
     )
@@ -175,8 +172,7 @@ async def test_the_event_stream(running: Running) -> None:
     assert kinds == {"hello", "status", "event"}
 
 
-def test_every_path_of_the_document_leads_somewhere() -> None:
-    """With just the methods that the server has there; and no route of the server is missing in the document."""
+def test_documented_paths_and_methods_are_those_of_the_server() -> None:
     web = Web()
     fixed = {"/" + "/".join(segments) for segments in web.http._routes._fixed}
     assert fixed == {path for path in DOCUMENT["paths"] if "{" not in path}
@@ -195,7 +191,7 @@ def test_every_path_of_the_document_leads_somewhere() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"api_version": 2}, {"more": 1}, {"uptime": -1}, {"last_updated": "now"}])
-def test_the_check_would_notice(wrong: dict[str, object]) -> None:
+def test_check_refuses_what_the_document_does_not_allow(wrong: dict[str, object]) -> None:
     """A schema that allows everything would prove nothing."""
     good = {
         "api_version": 1,

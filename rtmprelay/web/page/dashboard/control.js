@@ -1,17 +1,17 @@
 // Changes: the token, and requests that carry it.
 import { sentence } from "./format.js";
 
-const PLACE = "rtmprelay.token";
+const STORAGE_KEY = "rtmprelay.token";
 
-/** How long the server may take. */
-const PATIENCE_MS = 10_000;
+/** How long the server may take to respond. */
+const TIMEOUT_MS = 10_000;
 
-/** A change that did not happen; the message is for people. */
+/** A change that failed; the message is shown to people. */
 export class ChangeError extends Error {}
 
 function stored() {
   try {
-    return sessionStorage.getItem(PLACE);
+    return sessionStorage.getItem(STORAGE_KEY);
   } catch {
     return null;
   }
@@ -19,10 +19,10 @@ function stored() {
 
 function store(token) {
   try {
-    if (token === null) sessionStorage.removeItem(PLACE);
-    else sessionStorage.setItem(PLACE, token);
+    if (token === null) sessionStorage.removeItem(STORAGE_KEY);
+    else sessionStorage.setItem(STORAGE_KEY, token);
   } catch {
-    // Then it is known until the page is closed.
+    // Without storage the page keeps it in memory.
   }
 }
 
@@ -36,13 +36,13 @@ async function send(method, path, token, body) {
       headers,
       body: body === undefined ? undefined : JSON.stringify(body),
       cache: "no-store",
-      signal: AbortSignal.timeout(PATIENCE_MS),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
     });
   } catch (error) {
     throw new ChangeError(
       error.name === "TimeoutError"
-        ? "The relay did not answer within 10 seconds. Look at the list before you try again."
-        : "The relay was not reached. Is it running, and is this computer online?",
+        ? "The relay did not answer within 10 seconds. Check the list before you try again."
+        : "The relay could not be reached. Is it running, and is this computer online?",
     );
   }
   const value = await answer.json().catch(() => null);
@@ -55,7 +55,7 @@ async function send(method, path, token, body) {
 
 const part = encodeURIComponent;
 
-/** What may be changed, once a token was given. `onChange` is told whenever that begins or ends. */
+/** Makes changes, once there is a token. Calls `onChange` when the page is unlocked or locked. */
 export class Control {
   constructor(onChange) {
     this.token = stored();
@@ -66,12 +66,12 @@ export class Control {
     return this.token !== null;
   }
 
-  /** Takes a token, if the server does. */
+  /** Keeps a token if the server accepts it. */
   async unlock(token) {
-    // A header can hold no more than this; the server would never see the token.
-    if (!/^[\x21-\x7e]+$/.test(token)) throw new ChangeError("A token has only letters, digits and signs, no spaces.");
+    // A header cannot contain anything else.
+    if (!/^[\x21-\x7e]+$/.test(token)) throw new ChangeError("A token has only letters, digits and punctuation, and no spaces.");
     const answer = await send("GET", "control", token);
-    if (!answer?.changes_allowed) throw new ChangeError("The relay was started without a token: it allows no changes.");
+    if (!answer?.changes_allowed) throw new ChangeError("The relay was started without a token: it accepts no changes.");
     if (!answer.authorized) throw new ChangeError("This is not the relay's token.");
     this.token = token;
     store(token);
@@ -84,7 +84,7 @@ export class Control {
     this.onChange();
   }
 
-  /** Forgets a token from before that is not good any more. */
+  /** Forgets a stored token that is no longer valid. */
   async checkAgain() {
     if (!this.unlocked) return;
     try {

@@ -1,4 +1,4 @@
-// The page: joins the feed of the server with what is shown.
+// The page: shows what the feed of the server delivers.
 import { Control } from "./control.js";
 import { DestinationCard, isProblem, stateOf } from "./destination_card.js";
 import { Dialogs } from "./dialogs.js";
@@ -29,7 +29,7 @@ class Histories {
     for (const [key, values] of Object.entries(lists ?? {})) this.of(key).load(values, seconds(), interval);
   }
 
-  /** One sample of each; `keys` are those that are still shown. */
+  /** Adds one sample to each. The histories of others are dropped unless their `keys` are still shown. */
   push(rates, keys) {
     const now = seconds();
     for (const [key, rate] of rates) this.of(key).push(now, rate);
@@ -53,9 +53,9 @@ class Page {
     this.events = new EventList(byId("events"));
     this.viewBar = new ViewBar(this.streams, this.destinations);
     this.feed = new Feed("events", {
-      hello: (data) => this.#greeted(data),
-      status: (data) => this.#updated(data),
-      event: (data) => this.#happened(data),
+      hello: (data) => this.#helloReceived(data),
+      status: (data) => this.#statusReceived(data),
+      event: (data) => this.#eventReceived(data),
       changed: (state) => this.#connectionChanged(state),
     });
     this.#listen();
@@ -78,18 +78,18 @@ class Page {
     }
   }
 
-  // -- what cards ask for -----------------------------------------------------------------------------------
+  // -- called by the cards -----------------------------------------------------------------------------------
 
   confirm(question) {
     this.dialogs.confirm(question);
   }
 
-  /** How a destination is, by its name. */
+  /** The state of a destination. */
   stateOf(name) {
     return stateOf(this.destinationData.get(name));
   }
 
-  /** Where people publish to and play from, as seen from this browser. */
+  /** The address for publishing and playing, as seen from this browser. */
   rtmpUrl(app, name) {
     return `${this.#rtmpServer()}/${app ? `${app}/` : ""}${name}`;
   }
@@ -101,10 +101,10 @@ class Page {
     return `${scheme}://${location.hostname}${port === usual ? "" : `:${port}`}`;
   }
 
-  // -- what the server tells --------------------------------------------------------------------------------
+  // -- messages of the server --------------------------------------------------------------------------------
 
-  #greeted(hello) {
-    // After an upgrade the page is that of the old version. Who is typing is not disturbed.
+  #helloReceived(hello) {
+    // After an upgrade the page is still the old version. An open dialog is not interrupted.
     if (this.hello && this.hello.version !== hello.version && !document.querySelector("dialog[open]")) location.reload();
     this.hello = hello;
     setText(byId("version"), hello.version);
@@ -120,7 +120,7 @@ class Page {
     if (!hello.changes_allowed && this.control.unlocked) this.control.lock();
   }
 
-  #updated(status) {
+  #statusReceived(status) {
     const streams = new Map(Object.entries(status.streams));
     const destinations = new Map(Object.entries(status.destinations));
     this.destinationData = destinations;
@@ -136,7 +136,7 @@ class Page {
     setData(document.body, "loaded", "yes");
   }
 
-  #happened(event) {
+  #eventReceived(event) {
     this.events.add(event);
     if (event.event === "publish_stopped") this.streams.stopped(event);
   }
@@ -181,7 +181,7 @@ class Page {
     setHidden(byId("banner"), state.name !== "lost");
     if (state.name === "lost") {
       const since = format.clock(state.since);
-      setText(byId("banner-words"), `No connection to the relay since ${since}. What you see is from then.`);
+      setText(byId("banner-words"), `No connection to the relay since ${since}. This page shows the state at that time.`);
       const advice = "Is rtmprelay running, and is this computer's network up?";
       setText(byId("banner-reason"), state.reason ? format.sentence(state.reason) : advice);
     }
@@ -193,7 +193,7 @@ class Page {
     setText(byId("banner-countdown"), left > 0 ? `Trying again in ${format.span(left)}.` : "Trying now…");
   }
 
-  /** Once a second, also when the server says nothing: time goes on in plots and countdowns. */
+  /** Once a second, even without messages: plots and countdowns move on. */
   #tick() {
     if (this.feed.state.name === "lost") this.#showCountdown(this.feed.state);
     if (document.hidden || Date.now() - (this.drawnAt ?? 0) < 1400) return;

@@ -18,7 +18,7 @@ const KINDS_OF_ERROR = {
   protocol: "Protocol problem",
 };
 
-/** How a destination is: a state for colour and icon, and the word for it. */
+/** The state of a destination for its colour and icon, and the word for it. */
 export function stateOf(destination) {
   if (!destination) return { state: "idle", words: "Unknown" };
   const state = destination.status === "error" && destination.given_up ? "given_up" : destination.status;
@@ -69,7 +69,7 @@ export class DestinationCard {
     this.updateControls();
   }
 
-  /** One that has nothing to do and nothing to tell takes little room. */
+  /** A destination that is idle and has nothing to show takes little room. */
   #updateQuiet(destination, state) {
     const { parts } = this;
     const hasPlot = state === "connected" || this.plot.hasData;
@@ -91,11 +91,11 @@ export class DestinationCard {
     setText(parts.problemWords, format.sentence(error));
   }
 
-  /** Counts down to the next attempt, also between two messages. */
+  /** Counts down to the next attempt, even between two messages. */
   tick(now) {
     const destination = this.destination;
     let words = null;
-    if (destination.given_up) words = "No more attempts until the next stream begins.";
+    if (destination.given_up) words = "No more attempts until the next stream starts.";
     else if (destination.next_attempt_in !== null && destination.next_attempt_in !== undefined) {
       const left = destination.next_attempt_in - (now - this.updatedAt) / 1000;
       words = left > 0.5 ? `Next attempt in ${format.span(left)}.` : "Trying now…";
@@ -112,7 +112,7 @@ export class DestinationCard {
     setOptional(parts.droppedNote, format.dropWords(destination.dropped_by_reason) || null);
     setData(parts.droppedNote, "level", destination.messages_dropped ? "warn" : "");
     setText(parts.queued, format.count(destination.messages_queued));
-    setOptional(parts.queuedNote, destination.messages_queued ? "messages wait" : "nothing waits");
+    setOptional(parts.queuedNote, destination.messages_queued ? "messages waiting" : "empty");
     setText(parts.reconnects, format.count(destination.reconnect_count));
     const since = destination.connect_time ? `since ${format.clock(destination.connect_time)}` : null;
     setOptional(parts.reconnectsNote, destination.connected_duration === null ? null : since);
@@ -125,16 +125,16 @@ export class DestinationCard {
       parts.streams,
       outlets.map((outlet) => {
         const { state, words } = stateOf(outlet);
-        const held = outlet.lingering ? " (held for its publisher's return)" : "";
+        const held = outlet.lingering ? " (waiting for its publisher to return)" : "";
         return [outlet.stream, state, `${outlet.stream}: ${words}${held}`];
       }),
     );
-    const takes = destination.match === "*" ? "all streams" : destination.match;
-    setText(parts.match, outlets.length ? "" : `Takes ${takes}`);
-    setTitle(parts.streams, `Takes ${takes}`);
+    const streams = destination.match === "*" ? "all streams" : destination.match;
+    setText(parts.match, outlets.length ? "" : `Gets ${streams}`);
+    setTitle(parts.streams, `Gets ${streams}`);
   }
 
-  /** The buttons that change something are there only for people who may. */
+  /** Adds the buttons that change something once the page is unlocked. */
   updateControls() {
     const { root } = this;
     if (!this.page.control.unlocked) {
@@ -146,8 +146,8 @@ export class DestinationCard {
     const { enabled } = this.destination;
     setText(this.controls.parts.enable.querySelector("span"), enabled ? "Disable" : "Enable");
     setIcon(this.controls.parts.enable.querySelector("svg"), enabled ? "pause" : "play");
-    const after = enabled ? "Stop sending to it" : "Send to it again";
-    setTitle(this.controls.parts.enable, `${after}, until the relay is restarted`);
+    const effect = enabled ? "Stop sending to it" : "Send to it again";
+    setTitle(this.controls.parts.enable, `${effect}, until the relay is restarted`);
     this.controls.parts.reconnect.disabled = !enabled || this.destination.status === "idle";
   }
 
@@ -179,7 +179,7 @@ export class DestinationCard {
     const { lasting } = this.destination;
     this.page.confirm({
       title: "Remove this destination?",
-      words: `Nothing is sent to ${this.name} any more, and what it has counted is forgotten. Its stream key must be entered again to bring it back.`,
+      words: `Nothing more is sent to ${this.name}, and its counters are lost. To add it again you need its stream key.`,
       option: lasting ? "Remove it from the configuration file too" : null,
       action: "Remove",
       run: (checked) => this.page.control.removeDestination(this.name, lasting && checked),

@@ -1,13 +1,13 @@
-// The dialogs: a token, a new destination, and "are you sure?".
+// The dialogs: entering the token, adding a destination, and confirming a change.
 import { setHidden, setText } from "./dom.js";
 
 const byId = (id) => document.getElementById(id);
 
-/** Closes on its cancel buttons and on a click beside it; forgets what was typed. */
+/** Closes a dialog on its cancel buttons and on a click beside it, and clears its form. */
 function prepare(dialog) {
   for (const button of dialog.querySelectorAll("[data-close]")) button.addEventListener("click", () => dialog.close());
   dialog.addEventListener("click", (event) => {
-    // A click on the dialog itself and not on what is in it is one on the backdrop.
+    // The target of a click on the backdrop is the dialog itself.
     if (event.target === dialog && !dialog.querySelector("form")?.dataset.typed) dialog.close();
   });
   dialog.addEventListener("close", () => {
@@ -20,7 +20,7 @@ function prepare(dialog) {
   dialog.querySelector("form")?.addEventListener("input", (event) => (event.currentTarget.dataset.typed = "yes"));
 }
 
-/** Runs a change when the form is sent; shows its error in words, or closes the dialog. */
+/** Makes a change when the form is sent: closes the dialog, or shows the error. */
 function onSubmit(dialog, change) {
   const form = dialog.querySelector("form");
   const error = dialog.querySelector("[role=alert]");
@@ -55,7 +55,7 @@ function showPassword(button) {
   });
 }
 
-/** What the form of a new destination says, in the words of the API: only what was filled in. */
+/** The fields of a new destination for the API: only those that are filled in. */
 function destinationOf(form) {
   const value = (name) => form.elements[name].value.trim();
   const settings = { name: value("name"), url: value("url"), lasting: form.elements.lasting.checked };
@@ -80,7 +80,7 @@ export class Dialogs {
     onSubmit(this.confirmDialog, (form) => this.question.run(form.elements.option.checked));
   }
 
-  /** Asks for the token; says how to get one if the server has none. */
+  /** Asks for the token, or explains how to start the server with one. */
   askForToken(changesAllowed) {
     (changesAllowed ? this.unlockDialog : this.lockedDialog).showModal();
   }
@@ -89,7 +89,7 @@ export class Dialogs {
     this.addDialog.showModal();
   }
 
-  /** Asks before something is done: { title, words, option, action, run }. */
+  /** Asks for confirmation: { title, words, option, action, run }. */
   confirm(question) {
     this.question = question;
     const dialog = this.confirmDialog;

@@ -1,7 +1,7 @@
-// Changing the page in place: what is the same is not touched, so that nothing flickers, and focus and selection stay.
-// Data enters the page as text only.
+// Changes the page in place and only where something differs, so that nothing flickers, and focus and selection stay.
+// Data enters the page only as text.
 
-/** Shows a text in an element that has nothing else in it. */
+/** Sets the text of an element that has no other content. */
 export function setText(element, text) {
   const words = String(text);
   const first = element.firstChild;
@@ -21,7 +21,7 @@ export function setTitle(element, text) {
   if (element.title !== text) element.title = text;
 }
 
-/** Shows a text, or nothing at all if there is none. */
+/** Sets a text, or hides the element if there is none. */
 export function setOptional(element, text) {
   setHidden(element, !text);
   setText(element, text ?? "");
@@ -35,7 +35,7 @@ export function fromTemplate(id) {
   return { root, parts };
 }
 
-/** Shows one of the symbols of the page. */
+/** Shows one of the icons of the page. */
 export function setIcon(svg, name) {
   const use = svg.firstElementChild;
   const target = `#icon-${name}`;
@@ -44,7 +44,7 @@ export function setIcon(svg, name) {
 
 const ORDER = new Intl.Collator("en", { numeric: true });
 
-/** Cards by their key, always in the order of their keys: a card stays where people have seen it. */
+/** Cards by key, in the order of their keys, so that a card stays in its place. */
 export class CardList {
   constructor(container, make) {
     this.container = container;
@@ -52,7 +52,7 @@ export class CardList {
     this.cards = new Map();
   }
 
-  /** Shows exactly these: `entries` is a map from key to data. */
+  /** Shows exactly the cards of `entries`, a map from key to data. */
   update(entries) {
     for (const [key, card] of this.cards) {
       if (!entries.has(key)) {
@@ -81,7 +81,7 @@ export class CardList {
   }
 }
 
-/** Chips (small labels) in a list, one for each [text, state, title]; the elements are used again. */
+/** Chips (small labels) in a list, one for each [text, state, title]; existing elements are reused. */
 export function setChips(list, chips) {
   while (list.children.length > chips.length) list.lastElementChild.remove();
   while (list.children.length < chips.length) list.append(fromTemplate("chip").root);
@@ -94,14 +94,14 @@ export function setChips(list, chips) {
   });
 }
 
-/** Copies a text; a page that is not on a secure origin has only the old way. */
+/** Copies a text. A page without a secure origin has no `navigator.clipboard`, only `execCommand`. */
 export async function copyText(text) {
   if (navigator.clipboard && window.isSecureContext) {
     try {
       await navigator.clipboard.writeText(text);
       return true;
     } catch {
-      // The old way may still be allowed.
+      // `execCommand` may still be allowed.
     }
   }
   const field = document.createElement("textarea");
@@ -116,7 +116,7 @@ export async function copyText(text) {
   return copied;
 }
 
-/** Makes a button copy what `text()` says, and say that it did. */
+/** Makes a button copy what `text()` returns, and confirm it. */
 export function copyButton(button, text) {
   const label = button.querySelector("span") ?? button;
   const words = label.textContent;

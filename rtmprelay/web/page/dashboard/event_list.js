@@ -1,12 +1,12 @@
-// Recent events: newest first, a bounded number, filtered as people like.
+// Recent events: newest first, a bounded number, with filters.
 import { fromTemplate, setHidden, setIcon, setOptional, setText, setTitle } from "./dom.js";
 import { clock, count, sentence } from "./format.js";
 
-/** What is kept: apart, so that routine does not push out what matters. */
+/** Important and routine events are kept apart, so that routine ones do not push out the others. */
 const MOST_KEPT = 300;
 const MOST_SHOWN = 200;
 
-/** What happens all the time; the card of a destination shows its attempts. */
+/** Events that happen all the time. Attempts of a destination are shown on its card. */
 const ROUTINE = new Set([
   "connection_opened",
   "connection_closed",
@@ -44,7 +44,7 @@ export class EventList {
     this.#showAll();
   }
 
-  /** Begins anew with what the server remembers, oldest first; what was known before and is older stays. */
+  /** Takes the events that the server remembers, oldest first, and keeps older ones that it no longer has. */
   load(events) {
     const oldest = events.length ? events[0].time : "9999";
     this.important = this.important.filter((event) => event.time < oldest);
@@ -56,7 +56,7 @@ export class EventList {
   add(event) {
     this.#keep(event);
     if (!this.#matches(event)) return;
-    if (this.list.firstElementChild?.dataset.words === event.sentence) this.#again(this.list.firstElementChild, event);
+    if (this.list.firstElementChild?.dataset.words === event.sentence) this.#repeat(this.list.firstElementChild, event);
     else this.list.prepend(this.#row(event));
     while (this.list.children.length > MOST_SHOWN) this.list.lastElementChild.remove();
     this.#showCounts();
@@ -81,7 +81,7 @@ export class EventList {
       .sort((one, other) => one.number - other.number);
     const rows = [];
     for (const event of events) {
-      if (rows.at(-1)?.dataset.words === event.sentence) this.#again(rows.at(-1), event);
+      if (rows.at(-1)?.dataset.words === event.sentence) this.#repeat(rows.at(-1), event);
       else rows.push(this.#row(event));
     }
     this.list.replaceChildren(...rows.slice(-MOST_SHOWN).reverse());
@@ -110,8 +110,8 @@ export class EventList {
     return root;
   }
 
-  /** The same once more, such as a server that is still not there: one row, with the time of the last. */
-  #again(row, event) {
+  /** Counts a repeated event, such as a server that is still down, in one row with the time of the last one. */
+  #repeat(row, event) {
     row.dataset.times = String(Number(row.dataset.times) + 1);
     setOptional(row.querySelector("[data-part=times]"), `${row.dataset.times} times`);
     showTime(row.querySelector("time"), event.time);

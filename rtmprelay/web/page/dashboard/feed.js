@@ -1,12 +1,12 @@
-// The stream of events from the server, and what to do when it breaks.
+// Reads the event stream of the server, and reconnects when it breaks.
 
 const DELAYS = [1, 2, 3, 5, 5, 10];
 
-/** A message is due every second; after this many without one the connection is taken for dead. */
+/** Messages come every second; after this many seconds without one the connection counts as lost. */
 const SILENCE = 8;
 
 /**
- * Calls `hello`, `status` and `event` with what the server tells, and `changed` with the state of the connection:
+ * Calls `hello`, `status` and `event` with the messages of the server, and `changed` with the state of the connection:
  * { name: "connecting" | "live" | "lost", since, retryAt, reason }, times in milliseconds.
  */
 export class Feed {
@@ -30,7 +30,7 @@ export class Feed {
     this.#watch();
   }
 
-  /** Tries at once, if it waits for the next attempt. */
+  /** Reconnects now, if it is waiting for the next attempt. */
   retryNow() {
     if (this.state.name === "lost" && this.state.retryAt !== null) this.start();
   }
@@ -47,11 +47,11 @@ export class Feed {
 
   #watch() {
     clearTimeout(this.watchdog);
-    this.watchdog = setTimeout(() => this.#failed("Nothing has come from the relay for a while."), SILENCE * 1000);
+    this.watchdog = setTimeout(() => this.#failed("The relay has sent nothing for a while."), SILENCE * 1000);
   }
 
   async #failed(reason = null) {
-    // The browser gives up for good when the answer was no event stream: then the server had something to say.
+    // The browser closes the source when the response is not an event stream: then the server sent an error.
     const refused = this.source.readyState === EventSource.CLOSED;
     this.source.close();
     clearTimeout(this.watchdog);

@@ -1,4 +1,4 @@
-// Numbers, times and words as people read them. Everything here is a pure function.
+// Formats numbers, times and words for people. All functions are pure.
 
 export const NOTHING = "–";
 
@@ -8,13 +8,13 @@ const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" })
 
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 
-/** Three figures that matter: 0.84, 6.12, 61.2, 612. */
+/** Three significant figures: 0.84, 6.12, 61.2, 612. */
 function threeFigures(value) {
   const decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
   return value.toFixed(decimals);
 }
 
-/** A rate, its number apart from its unit, so that they can be shown in two sizes. */
+/** The number and the unit of a rate, which are shown in different sizes. */
 export function bitrateParts(kbps) {
   if (!isNumber(kbps)) return [NOTHING, ""];
   if (kbps < 999.5) return [kbps < 9.95 && kbps > 0 ? kbps.toFixed(1) : kbps.toFixed(0), "kbit/s"];
@@ -78,7 +78,7 @@ export function seconds(value) {
   return isNumber(value) ? `${value.toFixed(value < 99.95 ? 1 : 0)} s` : NOTHING;
 }
 
-/** The time of day, with the day before it unless that is today. `time` is what Date takes. */
+/** The time of day, with the date unless it is today. `time` is any argument of Date. */
 export function clock(time, now = Date.now()) {
   const date = new Date(time);
   if (time === null || time === undefined || Number.isNaN(date.getTime())) return NOTHING;
@@ -86,7 +86,7 @@ export function clock(time, now = Date.now()) {
   return sameDay ? CLOCK.format(date) : `${DAY.format(date)} ${CLOCK.format(date)}`;
 }
 
-/** Frames a second, without zeros that say nothing: 25, 29.97, 59.9. */
+/** Frames per second, without trailing zeros: 25, 29.97, 59.9. */
 export function frameRate(value) {
   return isNumber(value) ? String(Number(value.toFixed(value < 100 ? 2 : 0))) : NOTHING;
 }
@@ -100,7 +100,7 @@ function channels(number) {
   return names[number] ?? `${number} channels`;
 }
 
-/** "H.264 1920×1080, AAC 48 kHz stereo": only what is known. */
+/** Such as "H.264 1920×1080": only what is known. */
 export function videoWords(video) {
   if (!video) return null;
   const size = video.width && video.height ? `${video.width}×${video.height}` : null;
@@ -125,7 +125,7 @@ const DROP_REASONS = {
   too_large: "too large",
 };
 
-/** What was dropped and why: "180 receiver too slow, 34 not connected"; the largest first. */
+/** How much was dropped and why, largest first: "180 receiver too slow, 34 not connected". */
 export function dropWords(byReason) {
   return Object.entries(byReason ?? {})
     .filter(([, number]) => number > 0)
@@ -134,12 +134,12 @@ export function dropWords(byReason) {
     .join(", ");
 }
 
-/** A sentence begins with a capital letter and ends with a full stop, wherever its words came from. */
+/** Makes words a sentence: with a capital letter and a full stop. */
 export function sentence(words) {
   const text = String(words ?? "").trim();
   if (!text) return "";
   const [first] = text;
-  // The name of the program is written small everywhere.
+  // The name of the program is always lower case.
   const begun = text.startsWith("rtmprelay") ? text : first.toUpperCase() + text.slice(first.length);
   return /[.!?…]$/.test(begun) ? begun : `${begun}.`;
 }

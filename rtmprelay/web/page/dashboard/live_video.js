@@ -1,26 +1,26 @@
-// Plays a live MP4 in a video element, near its live edge. Where the browser lets a page feed the decoder (Media Source
-// Extensions), it does: a plain `src` lags seconds behind, stops, and cannot seek in a stream without an end.
+// Plays a live MP4 in a video element, near its live edge. It uses Media Source Extensions where the browser has them:
+// a plain `src` lags seconds behind, stalls, and cannot seek in a stream without an end.
 import { readHeader } from "./mp4_codecs.js";
 
 const Source = window.ManagedMediaSource ?? window.MediaSource;
 
-/** What waits for the decoder; more means that it has stopped. */
+/** Bytes that wait for the decoder; more means that it has stopped. */
 const LARGEST_BACKLOG = 16 * 1024 * 1024;
 const LARGEST_HEADER = 1024 * 1024;
 
-/** Seconds of the past that are kept. */
+/** Seconds of played video that are kept. */
 const PAST = 15;
 
-/** Distances from the live edge in seconds: where playing begins, and how much farther is made up for, and skipped. */
+/** Distances from the live edge in seconds: where playing starts, and how much farther it catches up or skips. */
 const TARGET = 0.6;
 const LARGEST_TARGET = 4;
 const CATCH_UP = 0.8;
 const SKIP = 4;
 
-/** After this long without a stop it dares to come a little nearer again. */
+/** After this long without a stall it moves a little nearer to the live edge. */
 const RELAX_MS = 20_000;
 
-/** A stream that cannot be shown; the message is for people. */
+/** A stream that cannot be played; the message is shown to people. */
 export class PlaybackError extends Error {
   constructor(message, retry) {
     super(message);
@@ -28,13 +28,13 @@ export class PlaybackError extends Error {
   }
 }
 
-/** How far behind the newest picture a video is, in seconds. */
+/** Seconds between the current picture of a video and the newest one. */
 export function distance(video) {
   const { buffered } = video;
   return buffered.length ? Math.max(0, buffered.end(buffered.length - 1) - video.currentTime) : 0;
 }
 
-/** Keeps a video near its live edge: a little faster when it is late, a jump when it is very late. */
+/** Keeps a video near its live edge: it plays faster when it is late, and skips when it is very late. */
 class LiveEdge {
   constructor(video) {
     this.video = video;
@@ -43,7 +43,7 @@ class LiveEdge {
     this.changedAt = Date.now();
   }
 
-  /** The picture stopped for want of data: stay farther away. */
+  /** The video stalled without data: keep a larger distance. */
   starved() {
     if (this.started) this.#setTarget(this.target + 0.4);
   }
@@ -73,7 +73,7 @@ class LiveEdge {
     } else if (late > target + CATCH_UP) {
       video.playbackRate = 1.15;
     } else if (late < target / 2) {
-      // So little is there that the next delay would stop the picture.
+      // With so little data the next delay would stall the video.
       video.playbackRate = 0.9;
     } else if (video.playbackRate > 1 ? late < target + 0.2 : late > target) {
       video.playbackRate = 1;
@@ -81,7 +81,7 @@ class LiveEdge {
   }
 }
 
-/** Gives bytes to a decoder, one piece after the other, and lets go of what was played. */
+/** Appends bytes to a source buffer, one piece after the other, and removes what was played. */
 class Feeder {
   constructor(video, source, buffer) {
     this.video = video;
@@ -91,13 +91,13 @@ class Feeder {
     this.size = 0;
     this.failed = null;
     buffer.addEventListener("updateend", () => this.#next());
-    buffer.addEventListener("error", () => (this.failed = "The browser could not decode what came."));
+    buffer.addEventListener("error", () => (this.failed = "The browser could not decode the stream."));
   }
 
   add(bytes) {
     this.waiting.push(bytes);
     this.size += bytes.length;
-    if (this.size > LARGEST_BACKLOG) this.failed = "The browser does not keep up with the stream.";
+    if (this.size > LARGEST_BACKLOG) this.failed = "The browser cannot keep up with the stream.";
     this.#next();
   }
 
@@ -113,11 +113,11 @@ class Feeder {
         buffer.appendBuffer(bytes);
       }
     } catch (error) {
-      this.failed = `The browser does not take more of the stream (${error.name}).`;
+      this.failed = `The browser does not accept more of the stream (${error.name}).`;
     }
   }
 
-  /** What nobody will look at: the past, and while the video is paused all but the last seconds. */
+  /** The range to remove: what was played, and all but the last seconds while the video is paused. */
   #old() {
     const { buffered } = this.buffer;
     if (!buffered.length) return null;
@@ -149,7 +149,7 @@ async function open(url, signal) {
     answer = await fetch(url, { signal, cache: "no-store" });
   } catch (error) {
     if (signal.aborted) throw error;
-    throw new PlaybackError("The relay was not reached.", true);
+    throw new PlaybackError("The relay could not be reached.", true);
   }
   if (answer.ok) return answer.body.getReader();
   const body = await answer.json().catch(() => null);
@@ -157,7 +157,7 @@ async function open(url, signal) {
   throw new PlaybackError(words, answer.status === 404 || answer.status >= 500);
 }
 
-/** Reads up to the end of the header: its codecs, and all bytes so far. */
+/** Reads to the end of the header, and returns its codecs and all bytes so far. */
 async function begin(reader) {
   let bytes = new Uint8Array();
   for (;;) {
@@ -171,10 +171,10 @@ async function begin(reader) {
     try {
       header = readHeader(bytes);
     } catch {
-      throw new PlaybackError("What the relay sends is no MP4 that this page can read.", false);
+      throw new PlaybackError("The relay sent an MP4 that this page cannot read.", false);
     }
     if (header) return { codecs: header.codecs, bytes };
-    if (bytes.length > LARGEST_HEADER) throw new PlaybackError("What the relay sends is no MP4.", false);
+    if (bytes.length > LARGEST_HEADER) throw new PlaybackError("The relay did not send an MP4.", false);
   }
 }
 
@@ -218,7 +218,7 @@ async function playFed(video, url, signal, onProgress) {
   }
 }
 
-/** The plain way, for browsers that have no other. */
+/** Plays with a plain `src`, in browsers without Media Source Extensions. */
 async function playPlain(video, url, signal, onProgress) {
   video.src = url;
   video.addEventListener("timeupdate", onProgress, { signal });

@@ -1,9 +1,9 @@
-// Reads from the beginning of an MP4 what a browser must know before it plays: where the header ends, and the codecs.
+// Reads the header of an MP4 for what a browser needs before it plays: the codecs, and where the header ends.
 
 const text = (bytes, at) => String.fromCharCode(...bytes.subarray(at, at + 4));
 const hex = (value, digits = 2) => value.toString(16).padStart(digits, "0");
 
-/** The boxes of a range: [type, begin of content, end]. Stops at one that is not complete. */
+/** The boxes of a range: [type, begin of content, end]. Stops at an incomplete one. */
 function* boxes(bytes, begin, end) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = begin;
@@ -28,7 +28,7 @@ function find(bytes, begin, end, ...path) {
   return null;
 }
 
-/** "avc1.64001f": profile, constraints and level, as the configuration begins. */
+/** "avc1.64001f": profile, constraints and level, the first bytes of the configuration. */
 function avc(type, bytes, from) {
   return `${type}.${hex(bytes[from + 1])}${hex(bytes[from + 2])}${hex(bytes[from + 3])}`;
 }
@@ -121,7 +121,7 @@ function codecOf(bytes, type, from, to) {
 
 /**
  * The header at the beginning of an MP4, or null if it is not complete yet:
- * { length, codecs }, where codecs are as `MediaSource.isTypeSupported` wants them.
+ * { length, codecs }, with codecs in the form of `MediaSource.isTypeSupported`.
  */
 export function readHeader(bytes) {
   for (const [type, from, to] of boxes(bytes, 0, bytes.length)) {

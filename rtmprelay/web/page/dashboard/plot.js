@@ -1,17 +1,17 @@
-// A plot of the last five minutes on a canvas: crisp on every screen, with gaps where nothing was measured, drawn only
-// while it can be seen.
+// A plot of the last five minutes on a canvas: crisp on every screen, with gaps where nothing was measured, and drawn
+// only while it is visible.
 import { bitrate, clock, NOTHING, span } from "./format.js";
 import { scaleFor } from "./scale.js";
 import { WINDOW } from "./series.js";
 
 const FONT_SIZE = 11;
 const LINE_HEIGHT = 15;
-/** Lower plots have fewer labels. */
+/** Plots that are less high have fewer labels. */
 const SMALL = 56;
-/** Pixels between two labels of the time. */
+/** Pixels between two time labels. */
 const APART = 8;
 
-/** The plots that can be seen now. */
+/** The plots that are visible now. */
 const visible = new Set();
 const byElement = new WeakMap();
 
@@ -34,7 +34,7 @@ const sizes = new ResizeObserver((entries) => {
   for (const entry of entries) byElement.get(entry.target)?.resize(entry.contentRect);
 });
 
-/** Draws what can be seen. */
+/** Draws the visible plots. */
 export function drawVisiblePlots(now) {
   if (document.hidden) return;
   for (const plot of visible) plot.draw(now);
@@ -42,7 +42,7 @@ export function drawVisiblePlots(now) {
 
 let palette = null;
 
-/** The colours of the theme, as the style sheet has them. */
+/** The colours of the theme, from the style sheet. */
 function colours() {
   if (palette === null) {
     const probe = document.getElementById("plot-colours");
@@ -52,7 +52,7 @@ function colours() {
   return palette;
 }
 
-/** The theme has changed. */
+/** Reads the colours again, after the theme has changed. */
 export function forgetColours() {
   palette = null;
   for (const plot of visible) plot.colour = null;
@@ -80,14 +80,14 @@ export class Plot {
     this.#listen();
   }
 
-  /** Nothing of it is needed any more. */
+  /** Stops drawing. */
   close() {
     watcher.unobserve(this.figure);
     sizes.unobserve(this.figure);
     visible.delete(this);
   }
 
-  /** Whether there is anything to see. */
+  /** Whether there is anything to draw. */
   get hasData() {
     return this.series.hasData(seconds() - WINDOW);
   }
@@ -118,7 +118,7 @@ export class Plot {
     });
   }
 
-  /** The read-out stays at the same age while time goes on. */
+  /** Shows the value at a time. The read-out keeps its distance from now as time passes. */
   #point(time) {
     this.pointer = time === null ? null : Math.min(WINDOW, Math.max(0, this.now - time));
     this.draw();
@@ -178,7 +178,7 @@ export class Plot {
     this.#drawTimes(context);
     if (!scale) {
       context.textAlign = "center";
-      const text = "Nothing in the last 5 minutes";
+      const text = "No data in the last 5 minutes";
       context.fillText(text, this.left + this.plotWidth / 2, (this.ceiling + this.bottom) / 2);
     }
   }
@@ -193,7 +193,7 @@ export class Plot {
     context.textAlign = "left";
     context.fillText(first, this.left, y);
     context.textAlign = "center";
-    // Some minutes without the others would only puzzle.
+    // All of these labels or none.
     if (widthOf(first) <= room) for (const ago of [4, 3, 2, 1]) context.fillText(`${ago}`, this.left + minute * (5 - ago), y);
     context.textAlign = "right";
     context.fillText("now", this.width, y);
@@ -219,7 +219,7 @@ export class Plot {
       context.fill(area);
       context.globalAlpha = 1;
       context.lineWidth = 1.75;
-      // A single sample has no length: the round cap shows it.
+      // A single sample has no length, so only its round cap is visible.
       if (stretch.length === 1) path.lineTo(this.#x(stretch[0][0]) + 0.01, this.#y(stretch[0][1]));
       context.stroke(path);
     }
@@ -254,7 +254,7 @@ export class Plot {
     readout.style.left = `${Math.max(0, Math.min(room, x - readout.offsetWidth / 2))}px`;
   }
 
-  /** What people hear who do not see it; not each second, that would only disturb. */
+  /** Updates the description for screen readers, but not every second, which would disturb. */
   #describe() {
     if (this.now - this.described < 10) return;
     this.described = this.now;

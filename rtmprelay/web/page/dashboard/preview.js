@@ -1,10 +1,10 @@
-// The preview of a stream in its card.
+// The preview of a stream on its card.
 import { setData, setIcon, setText } from "./dom.js";
 import { sentence } from "./format.js";
 import { distance, playLive } from "./live_video.js";
 
-/** A browser opens six connections to a server at once, and the page needs some itself. */
-const MOST_AT_ONCE = 3;
+/** A browser opens at most six connections to a server, and the page needs some itself. */
+const MAX_OPEN = 3;
 
 const RETRY_MS = [500, 1000, 2000, 4000];
 
@@ -30,7 +30,7 @@ export class Preview {
 
   open() {
     const { previewBox, preview } = this.parts;
-    if (open.length >= MOST_AT_ONCE) open[0].close();
+    if (open.length >= MAX_OPEN) open[0].close();
     open.push(this);
     previewBox.hidden = false;
     preview.setAttribute("aria-expanded", "true");
@@ -58,7 +58,7 @@ export class Preview {
   #visibilityChanged() {
     if (document.hidden) {
       this.#stop();
-      this.#note("Paused while nobody looks.", "quiet");
+      this.#note("Paused while this page is hidden.", "quiet");
     } else {
       this.#start();
     }
@@ -75,7 +75,7 @@ export class Preview {
     setData(this.parts.previewBox, "kind", kind);
   }
 
-  /** Plays, and begins again when the stream was interrupted, until it is closed. */
+  /** Plays, and starts again after interruptions, until the preview is closed. */
   async #start() {
     this.#stop();
     const abort = new AbortController();

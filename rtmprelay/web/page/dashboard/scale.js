@@ -1,6 +1,6 @@
-// The vertical scale of a plot: round numbers, few of them.
+// The vertical scale of a plot: a few round numbers.
 
-/** Ticks in kbit/s from 0 to one above the largest value, and the unit in which to write them. */
+/** Ticks in kbit/s from 0 to above the largest value, and the unit for their labels. */
 export function scaleFor(most) {
   // A little room above, so that the line does not touch the edge.
   const needed = Math.max(most * 1.08, 10);

@@ -1,9 +1,9 @@
-// The last minutes of one figure, with the time of each sample.
+// The last minutes of one value, with the time of each sample.
 
 /** How many seconds a plot shows. */
 export const WINDOW = 300;
 
-/** Samples that are farther apart than this many intervals have a gap between them. */
+/** Samples farther apart than this many intervals have a gap between them. */
 const GAP = 3.5;
 
 const LIMIT = 2 * WINDOW;
@@ -15,7 +15,7 @@ export class Series {
     this.values = [];
   }
 
-  /** Takes what the server remembers, oldest first, the newest of `end`; what is known from before that stays. */
+  /** Takes the history of the server, oldest first and up to the time `end`, and keeps older samples. */
   load(values, end, interval) {
     this.interval = interval;
     const begin = end - (values.length - 0.5) * interval;
@@ -30,9 +30,9 @@ export class Series {
     this.#forget(end);
   }
 
-  /** Takes one sample; null means that there was nothing to measure. */
+  /** Adds one sample; null means that there was nothing to measure. */
   push(time, value) {
-    // Messages that were held up come together: the last one counts.
+    // Delayed messages arrive together: the last one counts.
     if (this.times.length && time - this.times.at(-1) < this.interval / 4) {
       this.values[this.values.length - 1] = value ?? null;
       return;
@@ -53,7 +53,7 @@ export class Series {
     }
   }
 
-  /** The stretches without a gap since a time: lists of [time, value]. */
+  /** The stretches without gaps since a time, as lists of [time, value]. */
   stretches(since) {
     const all = [];
     let current = null;
@@ -85,7 +85,7 @@ export class Series {
     return [this.times[best.index], this.values[best.index]];
   }
 
-  /** Whether there was more than nothing since a time. */
+  /** Whether there was a value other than zero since a time. */
   hasData(since) {
     for (let index = this.times.length - 1; index >= 0 && this.times[index] >= since; index -= 1) {
       if (this.values[index]) return true;
@@ -93,7 +93,7 @@ export class Series {
     return false;
   }
 
-  /** Least, average and most since a time, or null if there is nothing. */
+  /** Least, average and most since a time, or null without samples. */
   summary(since) {
     const values = this.stretches(since).flatMap((stretch) => stretch.map(([, value]) => value));
     if (!values.length) return null;

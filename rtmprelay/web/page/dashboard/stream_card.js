@@ -4,16 +4,16 @@ import * as format from "./format.js";
 import { Plot } from "./plot.js";
 import { Preview } from "./preview.js";
 
-/** Platforms ask for a keyframe every 2 s, and accept up to 4. */
+/** Platforms recommend a keyframe every 2 s, and accept up to 4 s. */
 const LONG_KEYFRAME_INTERVAL = 4.5;
 
-/** Below this share of the declared frame rate, pictures are missing. */
+/** Below this share of the declared frame rate, frames are missing. */
 const LOW_FRAME_RATE = 0.9;
 
 const absolute = (path) => new URL(path.replace(/^\/+/, ""), document.baseURI).href;
 
 export class StreamCard {
-  /** @param page what a card needs of the page: rtmpUrl, stateOf, confirm, control */
+  /** @param page the page, for rtmpUrl, stateOf, confirm and control */
   constructor(key, series, page) {
     this.key = key;
     this.page = page;
@@ -42,7 +42,7 @@ export class StreamCard {
     links.setAttribute("aria-expanded", String(!linkBox.hidden));
   }
 
-  /** @param ended what is known of its end, if it is not there any more: { at, words } */
+  /** @param ended when and why the stream ended, if it has: { at, words } */
   update({ stream, ended }) {
     const { parts } = this;
     this.stream = stream;
@@ -51,7 +51,7 @@ export class StreamCard {
     setTitle(parts.title, this.key);
     this.#updateBadge(stream, ended);
     const media = [format.videoWords(stream.video), format.audioWords(stream.audio)].filter(Boolean);
-    setText(parts.media, media.join(" · ") || (stream.live ? "No media yet" : "Nobody publishes"));
+    setText(parts.media, media.join(" · ") || (stream.live ? "No media yet" : "No publisher"));
     const [rate, unit] = format.bitrateParts(stream.live && !ended ? stream.bitrate_kbps : null);
     setText(parts.rate, rate);
     setText(parts.unit, unit);
@@ -101,7 +101,7 @@ export class StreamCard {
     setText(parts.keyframes, stream.keyframe_interval === null ? format.NOTHING : format.seconds(stream.keyframe_interval));
     const long = stream.keyframe_interval > LONG_KEYFRAME_INTERVAL;
     const gop = stream.gop_seconds === null ? null : `GOP now ${format.seconds(stream.gop_seconds)}`;
-    setOptional(parts.keyframesNote, long ? "long: platforms ask for 2 s" : gop);
+    setOptional(parts.keyframesNote, long ? "long: platforms recommend 2 s" : gop);
     setData(parts.keyframesNote, "level", long ? "warn" : "");
     setText(parts.players, format.count(stream.players));
     setOptional(parts.playersNote, stream.bytes_out ? `${format.bytes(stream.bytes_out)} sent` : null);
@@ -120,7 +120,7 @@ export class StreamCard {
     setData(parts.recording, "state", state);
     const file = recording?.path ? `${format.duration(recording.duration)} · ${format.bytes(recording.bytes)}` : null;
     const failing = state === "failing";
-    setOptional(parts.recordingNote, failing ? format.sentence(recording.last_error ?? "the disk does not take it") : file);
+    setOptional(parts.recordingNote, failing ? format.sentence(recording.last_error ?? "it cannot be written") : file);
     setData(parts.recordingNote, "level", failing ? "bad" : "");
     setTitle(parts.recordingNote, recording?.path ?? "");
   }
@@ -144,11 +144,11 @@ export class StreamCard {
     }
   }
 
-  /** The buttons that change something are there only for people who may. */
+  /** Adds the buttons that change something once the page is unlocked. */
   updateControls() {
-    const wanted = this.page.control.unlocked && this.stream.live && this.stream.publisher !== null;
+    const shown = this.page.control.unlocked && this.stream.live && this.stream.publisher !== null;
     const { actions } = this.parts;
-    if (!wanted) this.kickButton?.remove();
+    if (!shown) this.kickButton?.remove();
     else if (!this.kickButton?.isConnected) actions.append((this.kickButton ??= this.#makeKickButton()));
   }
 
@@ -157,7 +157,7 @@ export class StreamCard {
     root.addEventListener("click", () =>
       this.page.confirm({
         title: "Disconnect the publisher?",
-        words: `The encoder of ${this.key} is disconnected, and everybody who watches loses the picture. Most encoders come back by themselves after some seconds.`,
+        words: `The encoder of ${this.key} is disconnected, and its viewers lose the picture. Most encoders reconnect by themselves after a few seconds.`,
         action: "Disconnect",
         run: () => this.page.control.kick(this.key),
       }),

@@ -1,11 +1,11 @@
-// All streams, and for a while those that have ended: an operator wants to see what is missing.
+// All streams, and for a while those that have ended, so that an operator sees what is missing.
 import { CardList } from "./dom.js";
 import { sentence } from "./format.js";
 import { StreamCard } from "./stream_card.js";
 
 /** How long a stream that has ended is still shown. */
-const REMEMBER_MS = 10 * 60 * 1000;
-const MOST_REMEMBERED = 20;
+const REMEMBERED_MS = 10 * 60 * 1000;
+const MAX_REMEMBERED = 20;
 
 export class Streams {
   constructor(container, histories, page) {
@@ -30,12 +30,12 @@ export class Streams {
     return this.ended.size > 0;
   }
 
-  /** How a publisher left, told before the stream is gone. */
+  /** Notes why a publisher stopped, before the stream is gone. */
   stopped(event) {
     this.reasons.set(event.stream, { at: Date.now(), words: sentence(event.reason) });
   }
 
-  /** @param streams what the server has now: a map from key to stream */
+  /** @param streams the streams of the server, a map from key to stream */
   update(streams) {
     const now = Date.now();
     for (const [key, stream] of this.last) {
@@ -45,9 +45,9 @@ export class Streams {
       }
     }
     for (const [key, { ended }] of this.ended) {
-      if (streams.has(key) || now - ended.at > REMEMBER_MS) this.ended.delete(key);
+      if (streams.has(key) || now - ended.at > REMEMBERED_MS) this.ended.delete(key);
     }
-    while (this.ended.size > MOST_REMEMBERED) this.ended.delete(this.ended.keys().next().value);
+    while (this.ended.size > MAX_REMEMBERED) this.ended.delete(this.ended.keys().next().value);
     for (const [key, { at }] of this.reasons) if (now - at > 5000) this.reasons.delete(key);
     this.last = streams;
     this.#show();

@@ -1,4 +1,4 @@
-// Chooses light or dark before anything is painted, so it is no module: those wait.
+// Sets light or dark before anything is painted. A module would run too late.
 (() => {
   const CHOICES = ["auto", "light", "dark"];
 
@@ -25,7 +25,7 @@
         try {
           localStorage.setItem("rtmprelay.theme", radio.value);
         } catch {
-          // It holds until the page is closed, then.
+          // Without storage the choice holds until the page is closed.
         }
         document.dispatchEvent(new Event("themechange"));
       });

@@ -1,16 +1,16 @@
-// For many cards: find some by their names, show only those with problems, show all of them small.
+// For many cards: search by name, show only problems, make cards small.
 import { setHidden } from "./dom.js";
 import { isProblem } from "./destination_card.js";
 
-/** From how many cards on the bar is of use, and from how many cards are small unless somebody chose otherwise. */
+/** The number of cards from which the bar is shown, and from which cards are small by default. */
 const SHOW_FROM = 7;
 const COMPACT_FROM = 16;
 
-const PLACE = "rtmprelay.compact";
+const STORAGE_KEY = "rtmprelay.compact";
 
 function remembered() {
   try {
-    return localStorage.getItem(PLACE);
+    return localStorage.getItem(STORAGE_KEY);
   } catch {
     return null;
   }
@@ -35,9 +35,9 @@ export class ViewBar {
   #choose() {
     this.chosen = this.compact.checked ? "yes" : "no";
     try {
-      localStorage.setItem(PLACE, this.chosen);
+      localStorage.setItem(STORAGE_KEY, this.chosen);
     } catch {
-      // It holds until the page is closed, then.
+      // Without storage the choice holds until the page is closed.
     }
     this.update();
   }
@@ -52,7 +52,7 @@ export class ViewBar {
     }
   }
 
-  /** Cards came, went or changed. */
+  /** Updates the bar after cards were added, removed or changed. */
   update() {
     const number = this.streams.cards.size + this.destinations.cards.size;
     setHidden(this.bar, number < SHOW_FROM && !this.search.value && !this.problems.checked);
