@@ -41,7 +41,7 @@ class LiveMediaSettings:
 
 
 @attrs.frozen
-class Surroundings:
+class MediaContext:
     """What all readers share."""
 
     registry: StreamRegistry
@@ -69,7 +69,7 @@ class MediaReader(Consumer):
 
     def __init__(
         self,
-        surroundings: Surroundings,
+        context: MediaContext,
         visitor: Visitor,
         stream: LiveStream,
         response: MediaResponse,
@@ -78,14 +78,14 @@ class MediaReader(Consumer):
         """Args:
         left: Called once, when it is over.
         """
-        settings = surroundings.settings
+        settings = context.settings
         super().__init__(limits=settings.queue)
         self.stream = stream
-        self._surroundings = surroundings
+        self._context = context
         self._visitor = visitor
         self._response = response
         self._left = left
-        self._clock = surroundings.clock
+        self._clock = context.clock
         self._began = self._clock.seconds()
         self._stall = StallWatch()
         self._ending: str | None = None
@@ -114,7 +114,7 @@ class MediaReader(Consumer):
         self.stream.subscribe(self)
 
     def _tell(self, event: events.ConnectionEvent) -> None:
-        self._surroundings.events.publish(event)
+        self._context.events.publish(event)
 
     # -- from the stream -------------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class MediaReader(Consumer):
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self.close()
-        self._surroundings.registry.leave(self.stream, self)
+        self._context.registry.leave(self.stream, self)
         now = self._clock.seconds()
         self._tell(self._report.stopped(now, reason))
         visitor = self._visitor
@@ -235,7 +235,7 @@ class MediaReader(Consumer):
     # -- time ------------------------------------------------------------------------------------------------
 
     def _arm_timer(self) -> None:
-        settings = self._surroundings.settings
+        settings = self._context.settings
         times = [_LOOK_EVERY, self._report.last_at + settings.statistics_interval - self._clock.seconds()]
         stuck_since = self._stall.stuck_since()
         if stuck_since is not None:
@@ -244,7 +244,7 @@ class MediaReader(Consumer):
 
     def _look(self) -> None:
         """See whether the client still takes what is sent, and report from time to time."""
-        settings = self._surroundings.settings
+        settings = self._context.settings
         now = self._clock.seconds()
         self._stall.look(self._response.transport, self._response.bytes_out, now)
         stuck_since = self._stall.stuck_since()

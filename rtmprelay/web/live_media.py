@@ -7,7 +7,7 @@ from twisted.internet.interfaces import IReactorTime
 from rtmprelay.event_bus import EventBus
 from rtmprelay.mp4.tracks import UnsupportedMediaError, check_codec
 from rtmprelay.outputs.media_formats import FLV_TYPE, MP4_TYPE, FlvReader, Mp4Reader, cannot_be_mp4
-from rtmprelay.outputs.media_reader import LiveMediaSettings, MediaReader, Surroundings, Visitor
+from rtmprelay.outputs.media_reader import LiveMediaSettings, MediaContext, MediaReader, Visitor
 from rtmprelay.outputs.media_response import MediaResponse, write_headers
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.registry import StreamNotFoundError, StreamRegistry
@@ -27,7 +27,7 @@ class LiveMedia:
     def __init__(
         self, registry: StreamRegistry, event_bus: EventBus, settings: LiveMediaSettings, clock: IReactorTime
     ) -> None:
-        self._surroundings = Surroundings(registry, event_bus, settings, clock)
+        self._context = MediaContext(registry, event_bus, settings, clock)
         self._readers: dict[MediaReader, None] = {}
         self._last_number = 0
 
@@ -56,13 +56,13 @@ class LiveMedia:
             return
         self._check_count()
         visitor = Visitor(connection_id or self.new_connection_id(), request.peer)
-        reader = _READERS[kind](self._surroundings, visitor, stream, MediaResponse(request), self._left)
+        reader = _READERS[kind](self._context, visitor, stream, MediaResponse(request), self._left)
         self._readers[reader] = None
         reader.start()
 
     def _live(self, key: str) -> LiveStream:
         try:
-            return self._surroundings.registry.live(key)
+            return self._context.registry.live(key)
         except StreamNotFoundError:
             raise HttpError(
                 404, "nobody publishes this stream now: /streams lists those that are live"
@@ -76,7 +76,7 @@ class LiveMedia:
             raise cannot_be_mp4(stream.key, error) from None
 
     def _check_count(self) -> None:
-        most = self._surroundings.settings.max_readers
+        most = self._context.settings.max_readers
         if len(self._readers) >= most:
             raise HttpError(
                 503,
