@@ -14,7 +14,8 @@ from rtmprelay.clock import SteadyClock
 from rtmprelay.config.relay import RelayConfig
 from rtmprelay.destinations.status import DestinationState, DestinationStatus
 from rtmprelay.service import RelayService
-from tests.destinations.helpers import StubServer, destination
+from tests.destinations.harness import destination
+from tests.destinations.stub_server import StubServer
 from tests.helpers import group, start_frames
 
 AN_HOUR = 3600.0

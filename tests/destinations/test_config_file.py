@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtmprelay.destinations.config_file import parse_relay_config, read_relay_config
-from rtmprelay.destinations.settings import DestinationSettings, destination_from_url
+from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
 from rtmprelay.secret import Secret
 from rtmprelay.wire.url import RtmpUrl
@@ -43,14 +43,14 @@ def complaint_about(*entries: object, folder: Path | None = None, **environment:
 # -- good ones -----------------------------------------------------------------------------------------------
 
 
-def test_the_least() -> None:
+def test_name_and_url_are_enough() -> None:
     (one,) = parse(entry())
     assert one == DestinationSettings(name="one", url=RtmpUrl.parse(URL))
     assert (one.enabled, one.max_retries, one.match, one.linger, one.verify) == (True, 0, "*", 10.0, True)
     assert (one.backup, one.failures_before_backup, one.ca_file, one.metadata) == ((), 3, None, {})
 
 
-def test_everything(tmp_path: Path) -> None:
+def test_all_fields_are_read(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_bytes(self_signed("host")[1])
     text = json.dumps(
         {
@@ -90,26 +90,26 @@ def test_everything(tmp_path: Path) -> None:
     assert [url.key.reveal() for url in one.addresses] == ["a/b?c=d"] * 3
 
 
-def test_no_destination_at_all() -> None:
+def test_list_may_be_empty() -> None:
     assert parse() == []
 
 
-def test_several_in_order() -> None:
+def test_destinations_keep_their_order() -> None:
     names = [one.name for one in parse(entry(), entry(name="two", url=URL + "2"))]
     assert names == ["one", "two"]
 
 
-def test_a_whole_number_is_a_number_of_seconds() -> None:
+def test_linger_may_be_a_whole_number() -> None:
     (one,) = parse(entry(linger=0))
     assert one.linger == 0.0
 
 
-def test_the_key_may_be_in_the_url() -> None:
+def test_url_may_hold_the_key() -> None:
     (one,) = parse(entry(url="rtmp://host/app/key?x"))
     assert one.url.key.reveal() == "key?x"
 
 
-def test_the_environment_is_filled_in() -> None:
+def test_placeholders_are_replaced_from_the_environment() -> None:
     (one,) = parse(
         entry(url="rtmp://${HOST}/app", stream_key="a-${KEY}-${KEY}", backup=["rtmp://${B}/x"]),
         HOST="h",
@@ -121,18 +121,18 @@ def test_the_environment_is_filled_in() -> None:
 
 
 @pytest.mark.parametrize("text", ["$KEY", "${}", "${1}", "$${", "{KEY}"])
-def test_other_dollars_are_text(text: str) -> None:
+def test_dollar_without_a_name_is_text(text: str) -> None:
     (one,) = parse(entry(stream_key=text))
     assert one.url.key.reveal() == text
 
 
-def test_without_an_environment_it_is_the_process_s(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_of_the_process_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RTMPRELAY_TEST_KEY", "from-there")
     (one,) = parse_relay_config(json.dumps({"destinations": [entry(stream_key="${RTMPRELAY_TEST_KEY}")]}))
     assert one.url.key.reveal() == "from-there"
 
 
-def test_the_key_in_a_file_of_its_own(tmp_path: Path) -> None:
+def test_key_is_read_from_its_file(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("  from-a-file?x=y\n")
     config = tmp_path / "relay.json"
     config.write_text(json.dumps({"destinations": [entry(stream_key_file="key")]}))
@@ -144,38 +144,38 @@ def test_the_key_in_a_file_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"destinations": [}', "nonsense", "[1, 2", '{"a" 1}', "\x00"])
-def test_invalid_json(text: str) -> None:
+def test_invalid_json_is_refused(text: str) -> None:
     assert complaint(text).startswith("it is not valid JSON: ")
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, '{"destinations":' * 100_000])
-def test_json_that_is_far_too_deep(text: str) -> None:
+def test_json_nested_too_deeply_is_refused(text: str) -> None:
     assert complaint(text).startswith("it is not valid JSON")
 
 
 @pytest.mark.parametrize("text", ["[]", "1", "null", '"destinations"', "true"])
-def test_no_object(text: str) -> None:
+def test_json_that_is_not_an_object_is_refused(text: str) -> None:
     assert "not a JSON object" in complaint(text)
 
 
 @pytest.mark.parametrize("value", ["{}", "null", "1", '"text"', '{"name": "one"}', "true"])
-def test_destinations_that_are_no_list(value: str) -> None:
+def test_destinations_that_are_not_a_list_are_refused(value: str) -> None:
     assert "destinations" in complaint(f'{{"destinations": {value}}}')
 
 
 @pytest.mark.parametrize("value", [None, 1, "text", [], [["name", "one"]]])
-def test_a_destination_that_is_no_object(value: object) -> None:
+def test_destination_that_is_not_an_object_is_refused(value: object) -> None:
     assert "destinations[1]" in complaint_about(entry(), value)
 
 
-def test_a_missing_field_is_named() -> None:
+def test_error_names_a_missing_field() -> None:
     assert "'destinations' is missing" in complaint("{}")
     told = complaint_about({"name": "one"}, {"url": URL})
     assert "'url' is missing @ $.destinations[0]" in told
     assert "'name' is missing @ $.destinations[1]" in told
 
 
-def test_an_unknown_field_is_named() -> None:
+def test_error_names_an_unknown_field() -> None:
     told = complaint_about(entry(), entry(name="two", nmae="x", steam_key="y"))
     assert "unknown field 'nmae', 'steam_key' @ $.destinations[1]" in told
     assert "unknown field 'destination'" in complaint('{"destinations": [], "destination": []}')
@@ -211,13 +211,13 @@ def test_an_unknown_field_is_named() -> None:
         ("metadata", [["a", 1]], ""),
     ],
 )
-def test_a_mistyped_field_is_named(field: str, value: object, expected: str) -> None:
+def test_error_names_a_field_of_the_wrong_type(field: str, value: object, expected: str) -> None:
     told = complaint_about(entry(), {"name": "two", "url": URL, field: value})
     assert f"$.destinations[1].{field}" in told
     assert expected in told
 
 
-def test_all_that_is_mistyped_is_told_at_once() -> None:
+def test_error_names_all_fields_of_the_wrong_type() -> None:
     told = complaint_about({"name": 1, "url": 2, "linger": "x"}, {"enabled": 3})
     for word in ("[0].name", "[0].url", "[0].linger", "[1].enabled", "'name' is missing", "'url' is missing"):
         assert word in told
@@ -245,20 +245,20 @@ def test_all_that_is_mistyped_is_told_at_once() -> None:
         ({"stream_key": "\ud800"}, "cannot be sent"),
     ],
 )
-def test_a_value_that_cannot_be(more: dict[str, object], words: str) -> None:
+def test_value_that_cannot_be_used_is_refused(more: dict[str, object], words: str) -> None:
     told = complaint_about(entry(name="zero", url="rtmp://zero/app"), entry(**more), EMPTY="")
     assert "destinations[1]" in told
     assert words in told
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_a_time_that_is_none(number: str) -> None:
+def test_linger_that_is_not_finite_is_refused(number: str) -> None:
     told = complaint(f'{{"destinations": [{{"name": "one", "url": "{URL}", "linger": {number}}}]}}')
     assert "destinations[0]" in told
     assert "linger" in told
 
 
-def test_duplicates() -> None:
+def test_same_name_or_address_is_refused() -> None:
     assert "two destinations called 'one'" in complaint_about(entry(), entry(url="rtmp://other/app"))
     same = complaint_about(entry(stream_key="k"), entry(name="two", url="rtmp://HOST:1935/app/k"))
     assert "'one' and 'two' go to the same place" in same
@@ -266,7 +266,7 @@ def test_duplicates() -> None:
     assert len(parse(entry(stream_key="a"), entry(name="two", stream_key="b"))) == 2
 
 
-def test_key_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_key_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     for name in ("missing", "folder", "binary", "a\x00b", "\ud800"):
@@ -276,12 +276,12 @@ def test_key_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "  \n"])
-def test_a_key_file_without_a_key(tmp_path: Path, content: str) -> None:
+def test_empty_key_file_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "key").write_text(content)
     assert "is empty" in complaint_about(entry(stream_key_file="key"), folder=tmp_path)
 
 
-def test_a_certificate_file_that_is_none(tmp_path: Path) -> None:
+def test_file_without_a_certificate_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("")
     (tmp_path / "key").write_text("-----BEGIN CERTIFICATE-----\nno\n-----END CERTIFICATE-----\n")
     for name in ("missing.pem", ".", "a\x00b", "\ud800", "empty", "key"):
@@ -291,7 +291,7 @@ def test_a_certificate_file_that_is_none(tmp_path: Path) -> None:
 # -- files ---------------------------------------------------------------------------------------------------
 
 
-def test_files_that_are_no_configuration(tmp_path: Path) -> None:
+def test_file_that_cannot_be_read_is_refused_with_its_path(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b'{"destinations": ["\xff"]}')
     (tmp_path / "huge").write_bytes(b" " * (1024 * 1024 + 1))
     (tmp_path / "bad").write_text("{")
@@ -310,13 +310,13 @@ def test_files_that_are_no_configuration(tmp_path: Path) -> None:
         assert repr(path)[1:-1] in str(caught.value)
 
 
-def test_the_largest_file(tmp_path: Path) -> None:
+def test_file_of_the_largest_size_is_read(tmp_path: Path) -> None:
     path = tmp_path / "relay.json"
     path.write_text('{"destinations": []}'.ljust(1024 * 1024))
     assert read_relay_config(str(path)) == []
 
 
-def test_an_endless_file_ends() -> None:
+def test_endless_file_is_refused() -> None:
     with pytest.raises(ConfigError, match="larger"):
         read_relay_config("/dev/zero")
 
@@ -366,7 +366,7 @@ fields = st.sampled_from(
         ]
     ),
 )
-def test_no_key_in_any_message(more: dict[str, object], secret: dict[str, object]) -> None:
+def test_no_message_shows_a_key(more: dict[str, object], secret: dict[str, object]) -> None:
     # A mark where no secret belongs may be shown.
     more = {name: value for name, value in more.items() if MARK not in json.dumps(value)}
     document = {"destinations": [{"name": "one", **more, **secret}, {"name": "one", **secret}]}
@@ -381,44 +381,6 @@ def test_no_key_in_any_message(more: dict[str, object], secret: dict[str, object
 
 
 @given(st.text() | json_values.map(json.dumps))
-def test_any_text_is_a_configuration_or_told_to_be_none(text: str) -> None:
+def test_any_text_is_a_configuration_or_a_config_error(text: str) -> None:
     with contextlib.suppress(ConfigError):
         parse_relay_config(text, {})
-
-
-# -- the command line's --------------------------------------------------------------------------------------
-
-
-def test_a_url_alone() -> None:
-    one = destination_from_url("rtmp://host/app/key", set())
-    assert one == DestinationSettings(name="host:1935/app", url=RtmpUrl.parse("rtmp://host/app/key"))
-
-
-def test_a_name_that_is_taken_gets_a_number() -> None:
-    taken: set[str] = set()
-    for expected in ("host:1935/app", "host:1935/app-2", "host:1935/app-3"):
-        name = destination_from_url("rtmp://host/app/key", taken).name
-        assert name == expected
-        taken.add(name)
-
-
-def test_a_bad_url_alone() -> None:
-    with pytest.raises(ConfigError, match="scheme"):
-        destination_from_url("ftp://host/app", set())
-
-
-@pytest.mark.parametrize(
-    ("match", "wanted", "unwanted"),
-    [
-        ("*", ["live/cam", "cam", "a/b/c"], []),
-        ("live/*", ["live/cam", "live/a/b"], ["alive/cam", "Live/cam"]),
-        ("live/cam?", ["live/cam1"], ["live/cam", "live/cam12"]),
-        ("*/[ab]", ["live/a", "x/b"], ["live/c"]),
-        ("live/cam", ["live/cam"], ["live/camera"]),
-        ("", [], ["live/cam"]),
-    ],
-)
-def test_which_streams_are_wanted(match: str, wanted: list[str], unwanted: list[str]) -> None:
-    settings = DestinationSettings(name="one", url=RtmpUrl.parse(URL), match=match)
-    assert all(settings.wants(key) for key in wanted)
-    assert not any(settings.wants(key) for key in unwanted)

@@ -63,18 +63,18 @@ CASES = [
 
 
 @pytest.mark.parametrize(("error", "kind", "sentence"), CASES, ids=lambda value: type(value).__name__)
-def test_class_and_sentence(error: Exception, kind: str, sentence: str) -> None:
+def test_error_has_a_class_and_a_sentence(error: Exception, kind: str, sentence: str) -> None:
     told = classify(Failure(error))
     assert told.kind is FailureClass(kind)
     assert sentence in told.sentence
     assert "\n" not in told.sentence
 
 
-def test_what_is_unexpected_shows_nothing_of_itself() -> None:
+def test_unexpected_error_does_not_show_its_text() -> None:
     assert "secret" not in classify(Failure(OddError("a secret"))).sentence
 
 
-def test_a_failure_is_a_value() -> None:
+def test_equal_failures_are_equal() -> None:
     assert classify(Failure(failing.ConnectionLost())) == DestinationFailure(
         FailureClass.NETWORK, "the connection was lost"
     )

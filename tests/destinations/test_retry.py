@@ -26,36 +26,36 @@ def delays(retry: RetryPolicy, failure: DestinationFailure, count: int) -> list[
 
 
 @pytest.mark.parametrize("failure", [NETWORK, PROTOCOL])
-def test_every_delay_without_jitter(failure: DestinationFailure) -> None:
+def test_delays_double_from_one_second_to_sixty(failure: DestinationFailure) -> None:
     assert delays(policy(), failure, 9) == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
-def test_every_delay_with_the_most_jitter() -> None:
+def test_jitter_adds_a_fifth_and_shortens_the_longest_delay() -> None:
     expected = [1.2, 2.4, 4.8, 9.6, 19.2, 38.4, 48, 48]
     assert delays(policy(1.0), NETWORK, 8) == pytest.approx(expected)
 
 
-def test_who_was_refused_waits_longer() -> None:
+def test_delays_after_a_refusal_start_at_ten_seconds() -> None:
     assert delays(policy(), REFUSED, 6) == [10, 20, 40, 60, 60, 60]
     assert delays(policy(1.0), REFUSED, 5) == pytest.approx([12, 24, 48, 48, 48])
 
 
 @given(st.floats(0, 1), st.lists(st.sampled_from(FailureClass), min_size=1, max_size=40))
-def test_a_delay_is_never_under_one_second_nor_over_sixty(jitter: float, kinds: list[FailureClass]) -> None:
+def test_delay_is_always_between_one_second_and_sixty(jitter: float, kinds: list[FailureClass]) -> None:
     retry = policy(jitter)
     for kind in kinds:
         retry.failed(DestinationFailure(kind, "it failed"), 0.0)
         assert 1.0 <= retry.delay(kind) <= 60.0
 
 
-def test_a_year_of_failures_costs_no_more_than_a_few() -> None:
+def test_delay_after_a_year_of_failures_is_the_longest() -> None:
     retry = policy()
     for _ in range(500_000):
         retry.failed(NETWORK, 0.0)
     assert retry.delay(FailureClass.NETWORK) == 60.0
 
 
-def test_each_class_backs_off_from_its_own_beginning() -> None:
+def test_each_class_of_failure_has_delays_of_its_own() -> None:
     retry = policy()
     found = []
     for failure in (NETWORK, NETWORK, NETWORK, REFUSED, REFUSED, NETWORK):
@@ -64,7 +64,7 @@ def test_each_class_backs_off_from_its_own_beginning() -> None:
     assert retry.failures == 6
 
 
-def test_two_classes_by_turns_back_off_too() -> None:
+def test_delays_grow_when_two_classes_alternate() -> None:
     retry = policy()
     found = []
     for failure in [NETWORK, REFUSED] * 4 + [PROTOCOL]:
@@ -74,7 +74,7 @@ def test_two_classes_by_turns_back_off_too() -> None:
     assert retry.delay(retry.failed(REFUSED, 0.0).kind) == 10
 
 
-def test_quick_closes_begin_as_a_lost_network_and_go_on_as_a_refusal() -> None:
+def test_delays_of_quick_closes_become_those_of_a_refusal() -> None:
     retry = policy()
     found = []
     for number in range(5):
@@ -83,7 +83,7 @@ def test_quick_closes_begin_as_a_lost_network_and_go_on_as_a_refusal() -> None:
     assert found == [1, 2, 10, 20, 40]
 
 
-def test_the_most_retries_may_change_on_the_way() -> None:
+def test_max_retries_may_change_between_failures() -> None:
     retry = policy(max_retries=1)
     delays(retry, NETWORK, 2)
     assert retry.is_exhausted()
@@ -91,7 +91,7 @@ def test_the_most_retries_may_change_on_the_way() -> None:
     assert not retry.is_exhausted()
 
 
-def test_the_real_jitter_varies() -> None:
+def test_default_jitter_is_random() -> None:
     retry = RetryPolicy()
     retry.failed(NETWORK, 0.0)
     found = {retry.delay(FailureClass.NETWORK) for _ in range(50)}
@@ -101,7 +101,7 @@ def test_the_real_jitter_varies() -> None:
 
 
 @pytest.mark.parametrize(("lasted", "delay"), [(29.9, 8.0), (30.0, 1.0), (3600.0, 1.0)])
-def test_a_good_connection_makes_the_next_failure_the_first(lasted: float, delay: float) -> None:
+def test_failure_after_a_good_connection_counts_as_the_first(lasted: float, delay: float) -> None:
     retry = policy()
     delays(retry, NETWORK, 3)
     retry.accepted(100.0)
@@ -109,7 +109,7 @@ def test_a_good_connection_makes_the_next_failure_the_first(lasted: float, delay
     assert retry.delay(FailureClass.NETWORK) == delay
 
 
-def test_a_good_connection_counts_only_once() -> None:
+def test_good_connection_resets_the_failures_only_once() -> None:
     retry = policy()
     retry.accepted(0.0)
     retry.failed(NETWORK, 40.0)
@@ -134,12 +134,12 @@ def test_three_quick_closes_mean_refused() -> None:
     assert "lost" in told.sentence
 
 
-def test_closes_that_are_not_so_quick_do_not() -> None:
+def test_closes_after_five_seconds_are_not_a_refusal() -> None:
     retry = policy()
     assert [close_after(retry, 5.0, number * 100.0) for number in range(6)] == ["network"] * 6
 
 
-def test_quick_closes_must_come_in_a_row() -> None:
+def test_quick_closes_with_others_between_are_not_a_refusal() -> None:
     retry = policy()
     kinds = [
         close_after(retry, seconds, number * 100.0)
@@ -148,7 +148,7 @@ def test_quick_closes_must_come_in_a_row() -> None:
     assert kinds == ["network"] * 8
 
 
-def test_quick_closes_say_nothing_of_other_failures() -> None:
+def test_quick_closes_do_not_change_other_classes() -> None:
     retry = policy()
     for number in range(5):
         assert close_after(retry, 1.0, number * 10.0, PROTOCOL) == "protocol"
@@ -156,14 +156,14 @@ def test_quick_closes_say_nothing_of_other_failures() -> None:
     assert retry.failed(REFUSED, 60.0) is REFUSED
 
 
-def test_no_retries_without_end_by_default() -> None:
+def test_policy_never_gives_up_by_default() -> None:
     retry = policy()
     delays(retry, NETWORK, 1000)
     assert not retry.is_exhausted()
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
-def test_after_so_many_retries_it_is_given_up(most: int) -> None:
+def test_policy_is_exhausted_after_max_retries(most: int) -> None:
     retry = policy(max_retries=most)
     exhausted = []
     for number in range(most + 1):
@@ -172,7 +172,7 @@ def test_after_so_many_retries_it_is_given_up(most: int) -> None:
     assert exhausted == [False] * most + [True]
 
 
-def test_a_good_connection_gives_all_retries_back() -> None:
+def test_good_connection_allows_all_retries_again() -> None:
     retry = policy(max_retries=2)
     delays(retry, NETWORK, 2)
     retry.accepted(0.0)
@@ -180,7 +180,7 @@ def test_a_good_connection_gives_all_retries_back() -> None:
     assert not retry.is_exhausted()
 
 
-def test_reset_forgets_everything() -> None:
+def test_reset_forgets_all_failures() -> None:
     retry = policy(max_retries=2)
     for number in range(4):
         close_after(retry, 1.0, number * 10.0)

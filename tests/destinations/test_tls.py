@@ -93,50 +93,50 @@ class TlsTests(SynchronousTestCase):
     def assert_failed(self, end: End, reason: str) -> None:
         assert end.lost is not None
         failure = classify(end.lost)
-        self.assertIs(failure.kind, FailureClass.NETWORK)
-        self.assertEqual(failure.sentence, f"TLS failed: {reason}")
-        self.assertEqual(end.received, b"")
+        assert failure.kind is FailureClass.NETWORK
+        assert failure.sentence == f"TLS failed: {reason}"
+        assert end.received == b""
 
-    def test_a_certificate_that_is_trusted(self) -> None:
+    def test_trusted_certificate_is_accepted(self) -> None:
         other = self_signed("other.example")[1]
         for certificates in ([self.certificate], [other, self.certificate], [self.certificate, other]):
             end = self.connect("host.example", TlsTrust(ca_file=self.file(*certificates)))
-            self.assertEqual((end.received, end.lost), (b"hello", None))
-        self.assertEqual(set(self.names), {b"host.example"})
+            assert (end.received, end.lost) == (b"hello", None)
+        assert set(self.names) == {b"host.example"}
 
-    def test_one_that_nobody_vouches_for(self) -> None:
+    def test_self_signed_certificate_is_refused(self) -> None:
         self.assert_failed(self.connect("host.example", TlsTrust()), "certificate verify failed")
 
-    def test_one_that_another_vouches_for(self) -> None:
+    def test_certificate_with_another_ca_is_refused(self) -> None:
         trust = TlsTrust(ca_file=self.file(self_signed("host.example")[1]))
         self.assert_failed(self.connect("host.example", trust), "certificate verify failed")
 
-    def test_one_for_another_host(self) -> None:
+    def test_certificate_for_another_host_is_refused(self) -> None:
         trust = TlsTrust(ca_file=self.file(self.certificate))
         self.assert_failed(self.connect("wrong.example", trust), "the certificate is for another host")
 
-    def test_unverified_is_still_encrypted_and_names_the_host(self) -> None:
+    def test_unverified_connection_is_encrypted_and_sends_the_name(self) -> None:
         end = self.connect("wrong.example", TlsTrust(verify=False))
-        self.assertEqual((end.received, end.lost), (b"hello", None))
-        self.assertEqual(self.names, [b"wrong.example"])
+        assert (end.received, end.lost) == (b"hello", None)
+        assert self.names == [b"wrong.example"]
 
-    def test_the_way_to_a_server(self) -> None:
+    def test_endpoint_of_an_rtmps_url_uses_tls(self) -> None:
         reactor = MemoryReactorClock()
         plain = transport_endpoint(reactor, RtmpUrl.parse("rtmp://host.example/app/key"))
         secure = transport_endpoint(reactor, RtmpUrl.parse("rtmps://host.example/app/key"))
-        self.assertIn("HostnameEndpoint", repr(type(plain)))
-        self.assertIn("Wrapper", repr(type(secure)))
-        self.assertNotIn("key", repr(plain))
+        assert "HostnameEndpoint" in repr(type(plain))
+        assert "Wrapper" in repr(type(secure))
+        assert "key" not in repr(plain)
 
-    def test_addresses_are_no_names(self) -> None:
+    def test_ip_address_is_not_sent_as_a_name(self) -> None:
         for host in ("192.0.2.1", "2001:db8::1"):
             for trust in (TlsTrust(), TlsTrust(verify=False)):
                 creator: Any = _tls_creator(host, trust)
-                self.assertTrue(IOpenSSLClientConnectionCreator.providedBy(creator))
+                assert IOpenSSLClientConnectionCreator.providedBy(creator)
         end = self.connect("192.0.2.1", TlsTrust(verify=False))
-        self.assertEqual(end.received, b"hello")
+        assert end.received == b"hello"
 
-    def test_a_server_that_does_not_speak_tls(self) -> None:
+    def test_server_that_does_not_speak_tls_is_a_network_failure(self) -> None:
         creator: Any = _tls_creator("host.example", TlsTrust())
         client_end, server_end = End(), End()
         client = TLSMemoryBIOFactory(creator, True, Factory.forProtocol(lambda: client_end), Clock())
@@ -144,5 +144,5 @@ class TlsTests(SynchronousTestCase):
         _, _, pump = connectedServerAndClient(lambda: server_end, lambda: client.buildProtocol(address))
         pump.flush()
         assert client_end.lost is not None
-        self.assertIsInstance(client_end.lost.value, SSL.Error)
-        self.assertIs(classify(client_end.lost).kind, FailureClass.NETWORK)
+        assert isinstance(client_end.lost.value, SSL.Error)
+        assert classify(client_end.lost).kind is FailureClass.NETWORK

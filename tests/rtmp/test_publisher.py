@@ -68,7 +68,7 @@ from rtmprelay.wire.messages import (
     WindowAcknowledgementSize,
 )
 from rtmprelay.wire.url import RtmpUrl
-from tests.destinations.helpers import StubServer
+from tests.destinations.stub_server import StubServer
 from tests.helpers import assert_decodable, audio, group, keyframe, metadata, start_frames, video_header
 
 URL = "rtmp://host/app/KEYMARK?token=QUERYMARK"

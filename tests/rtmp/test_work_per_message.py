@@ -17,7 +17,7 @@ from twisted.internet.task import Clock
 from rtmprelay.media import MediaFrame
 from rtmprelay.rtmp.encoding import RtmpFrameEncoder
 from rtmprelay.streams.merging import Merging
-from tests.destinations.helpers import RelayWorld
+from tests.destinations.harness import MemoryRelay
 from tests.helpers import audio, inter, keyframe, start_frames
 from tests.rtmp.counted_world import CountedClient, CountedWorld, calls_of
 from tests.streams.merging_helpers import FixedMerging
@@ -97,17 +97,17 @@ def test_one_more_player(together: int) -> None:
 
 def relay_calls(destinations: int, together: int) -> int:
     """The calls that one read with so many messages takes, for so many destinations."""
-    world = RelayWorld()
+    world = MemoryRelay()
     for number in range(destinations):
-        world.stub(f"host{number}")
-        world.add(f"host{number}", f"rtmp://host{number}/live/key")
-    encoder = world.encoder()
+        world.add_stub(f"host{number}")
+        world.add_destination(f"host{number}", f"rtmp://host{number}/live/key")
+    encoder = world.publish()
     world.send(encoder, *start_frames(), keyframe(0))
     world.send(encoder, *messages(4, 100))
     data = b"".join(encoder.session.send_media(frame) for frame in messages(together, 1000))
-    before = sum(status.messages_sent for status in world.manager.statuses())
+    before = sum(status.messages_sent for status in world.destinations.statuses())
     count = calls_of(lambda: encoder.deliver(data))
-    after = sum(status.messages_sent for status in world.manager.statuses())
+    after = sum(status.messages_sent for status in world.destinations.statuses())
     assert after - before == destinations * together
     return count
 
@@ -177,11 +177,11 @@ def test_what_goes_to_all_players_is_encoded_once() -> None:
 
 
 def test_what_goes_to_all_destinations_is_encoded_once() -> None:
-    world = RelayWorld()
+    world = MemoryRelay()
     for number in range(10):
-        world.stub(f"host{number}")
-        world.add(f"host{number}", f"rtmp://host{number}/live/key")
-    encoder = world.encoder()
+        world.add_stub(f"host{number}")
+        world.add_destination(f"host{number}", f"rtmp://host{number}/live/key")
+    encoder = world.publish()
     world.send(encoder, *start_frames(), keyframe(0))
     with counted_encodings() as encodings:
         world.send(encoder, *messages(3, 1000))

@@ -1,9 +1,8 @@
-"""A relay in memory, servers to relay to that do as they are told, and a clock that all of them share."""
+"""Servers in memory that take what is published to them, or misbehave as a test tells them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, fail, succeed
@@ -14,31 +13,18 @@ from twisted.internet.error import (
     ConnectionLost,
 )
 from twisted.internet.interfaces import IProtocol, IProtocolFactory, IStreamClientEndpoint
-from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from rtmprelay.destinations.failures import RetryPolicy
-from rtmprelay.destinations.manager import DestinationManager
-from rtmprelay.destinations.outlet import OutletContext
-from rtmprelay.destinations.settings import DestinationSettings
-from rtmprelay.destinations.status import DestinationStatus, OutletStatus
-from rtmprelay.events import Event
 from rtmprelay.flv.script import without_set_data_frame
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.rtmp.server_factory import ServerSettings
-from rtmprelay.streams.merging import Merging
-from rtmprelay.testing import MemoryClient, MemoryEndpoint, MemoryServer, MemoryTransport
+from rtmprelay.testing import MemoryTransport
 from rtmprelay.wire import commands
 from rtmprelay.wire.chunk_writer import ChunkWriter
 from rtmprelay.wire.chunks import ChunkReader, RawMessage
 from rtmprelay.wire.commands import StatusCode
 from rtmprelay.wire.handshake import ServerHandshake
-from rtmprelay.wire.limits import ConnectionLimits
 from rtmprelay.wire.messages import Command, Message, from_raw, to_raw
-from rtmprelay.wire.url import RtmpUrl
-
-_E = TypeVar("_E", bound=Event)
 
 ADDRESS = IPv4Address("TCP", "192.0.2.9", 1935)
 
@@ -215,117 +201,3 @@ class StubServer:
         """The network breaks."""
         for connection in self.connections:
             connection.close(ConnectionLost())
-
-
-class RelayWorld:
-    """A relay, its destinations, and the servers that those lead to, by the name of their host."""
-
-    def __init__(self, merging: Callable[[Clock], Merging] | None = None) -> None:
-        self.clock = Clock()
-        # Encoders may be silent for as long as a test likes.
-        limits = ConnectionLimits(idle_timeout=1e6)
-        self.relay = MemoryServer(
-            ServerSettings(limits=limits), clock=self.clock, merging=merging(self.clock) if merging else None
-        )
-        self.stubs: dict[str, StubServer] = {}
-        self.servers: dict[str, MemoryServer] = {"relay": self.relay}
-        self.endpoints: dict[str, IStreamClientEndpoint] = {}
-        self.endpoint_error: Exception | None = None
-        self.manager = self.new_manager(self.relay)
-
-    def new_manager(self, server: MemoryServer) -> DestinationManager:
-        """The destinations of a server in this world."""
-        return DestinationManager(
-            OutletContext(
-                self.clock,
-                self.clock.seconds,
-                server.factory.events,
-                server.registry,
-                self._endpoint_for,
-                lambda retries: RetryPolicy(retries, jitter=lambda: 0.0),
-            )
-        )
-
-    def _endpoint_for(self, url: RtmpUrl, settings: DestinationSettings) -> IStreamClientEndpoint:
-        if self.endpoint_error is not None:
-            raise self.endpoint_error
-        return self.endpoints[url.host]
-
-    # -- who is there ----------------------------------------------------------------------------------------
-
-    def stub(self, host: str = "one") -> StubServer:
-        """A server that does as it is told."""
-        stub = self.stubs[host] = StubServer()
-        self.endpoints[host] = stub
-        return stub
-
-    def server(self, host: str) -> MemoryServer:
-        """A real server."""
-        server = self.servers[host] = MemoryServer(clock=self.clock)
-        self.endpoints[host] = MemoryEndpoint(server)
-        return server
-
-    def encoder(self, name: str = "cam", app: str = "live") -> MemoryClient:
-        """Somebody who publishes to the relay."""
-        encoder = self.relay.connect(app)
-        encoder.publish(name)
-        self.pump()
-        return encoder
-
-    def add(self, name: str = "one", url: str = "rtmp://one/live/key", **more: Any) -> None:
-        """One more destination."""
-        self.manager.add(destination(name, url, **more))
-        self.pump()
-
-    # -- what happens ----------------------------------------------------------------------------------------
-
-    def send(self, encoder: MemoryClient, *frames: MediaFrame) -> None:
-        """An encoder sends frames, which go as far as they can."""
-        encoder.send(*frames)
-        self.pump()
-
-    def pump(self) -> None:
-        """Let everything that is under way arrive."""
-        for _ in range(6):
-            for server in self.servers.values():
-                server.pump()
-            while sum(stub.pump() for stub in self.stubs.values()):
-                pass
-
-    def advance(self, seconds: float, step: float = 0.5) -> None:
-        """Let time pass."""
-        left = seconds
-        while left > 1e-9:
-            self.clock.advance(min(step, left))
-            left -= step
-            self.pump()
-
-    # -- how it is -------------------------------------------------------------------------------------------
-
-    def status(self, name: str = "one") -> DestinationStatus:
-        """How a destination is."""
-        (found,) = [status for status in self.manager.statuses() if status.name == name]
-        return found
-
-    def outlet(self, name: str = "one") -> OutletStatus:
-        """How the one stream of a destination is."""
-        (found,) = self.status(name).outlets
-        return found
-
-    def told(self, kind: type[_E]) -> list[_E]:
-        """The events of one kind."""
-        return self.relay.events_of(kind)
-
-    def assert_balanced(self) -> None:
-        """Every message is accounted for."""
-        for status in self.manager.statuses():
-            for outlet in status.outlets:
-                total = outlet.messages_sent + outlet.messages_dropped + outlet.messages_queued
-                assert outlet.messages_in == total, outlet
-                assert outlet.messages_dropped == sum(outlet.dropped_by_reason.values()), outlet
-                assert min(outlet.messages_sent, outlet.messages_dropped, outlet.messages_queued) >= 0
-
-
-def destination(name: str = "one", url: str = "rtmp://one/live/key", **more: Any) -> DestinationSettings:
-    """The settings of a destination."""
-    return DestinationSettings(name=name, url=RtmpUrl.parse(url), **more)

@@ -36,7 +36,7 @@ def entries(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_adding_switching_and_removing(path: Path) -> None:
+def test_changes_touch_one_entry_and_keep_order_and_placeholders(path: Path) -> None:
     """Only the entry in question is touched; placeholders and order stay."""
     before = entries(path)
     file = RelayFile(str(path))
@@ -56,7 +56,7 @@ def test_adding_switching_and_removing(path: Path) -> None:
     assert [name.name for name in path.parent.iterdir() if "new" in name.name] == []
 
 
-def test_what_cannot_be_done_changes_nothing(path: Path) -> None:
+def test_refused_change_leaves_the_file_alone(path: Path) -> None:
     """A name that is taken, one that is not there, an entry that would make the file bad."""
     before = path.read_bytes()
     file = RelayFile(str(path))
@@ -76,7 +76,7 @@ def test_what_cannot_be_done_changes_nothing(path: Path) -> None:
 @pytest.mark.parametrize(
     "content", ["{", "[]", '{"destinations": 1}', '{"destinations": [1]}', '{"more": 1}']
 )
-def test_a_broken_file_is_left_alone(path: Path, content: str) -> None:
+def test_file_with_mistakes_is_left_alone(path: Path, content: str) -> None:
     """It must be mended by whoever broke it; what stood there before is still known."""
     file = RelayFile(str(path))
     path.write_text(content)
@@ -86,7 +86,7 @@ def test_a_broken_file_is_left_alone(path: Path, content: str) -> None:
     RelayFile(str(path))
 
 
-def test_a_file_that_has_gone(path: Path) -> None:
+def test_missing_file_is_not_created(path: Path) -> None:
     """An error, and no new file."""
     file = RelayFile(str(path))
     path.unlink()
@@ -96,7 +96,7 @@ def test_a_file_that_has_gone(path: Path) -> None:
     assert RelayFile(str(path)).names == frozenset()
 
 
-def test_permissions_and_links_stay(path: Path) -> None:
+def test_permissions_and_links_are_kept(path: Path) -> None:
     """The file that a link leads to is replaced, not the link."""
     path.chmod(0o640)
     link = path.parent / "link.json"
@@ -107,7 +107,7 @@ def test_permissions_and_links_stay(path: Path) -> None:
     assert len(entries(path)) == 3
 
 
-def test_nobody_else_can_read_the_new_file_for_a_moment(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_file_is_never_readable_by_others(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is made for its owner only, and gets the old permissions when it is whole."""
     path.chmod(0o644)
     modes = []
@@ -123,9 +123,7 @@ def test_nobody_else_can_read_the_new_file_for_a_moment(path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("step", ["write", "fsync", "replace"])
-def test_a_disk_that_fails_leaves_the_old_file(
-    path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_failing_disk_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     """At whatever step: the old content is whole, nothing is left over, and the error says why."""
     before = path.read_bytes()
 
@@ -143,7 +141,7 @@ def test_a_disk_that_fails_leaves_the_old_file(
     assert sorted(entry.name for entry in path.parent.iterdir()) == ["key", "relay.json"]
 
 
-def test_a_crash_leaves_the_old_file_or_the_new_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_content_is_on_the_disk_before_it_gets_the_name(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The new content is on the disk before it gets the name."""
     order = []
     real_sync, real_replace = os.fsync, os.replace
@@ -163,7 +161,7 @@ def test_a_crash_leaves_the_old_file_or_the_new_one(path: Path, monkeypatch: pyt
     assert path.read_bytes() == b"new"
 
 
-def test_a_left_over_of_a_crash_is_no_obstacle(path: Path) -> None:
+def test_leftover_of_a_crash_is_overwritten_and_a_link_not_followed(path: Path) -> None:
     """Nor is it followed if somebody made it a link."""
     other = path.parent / "other"
     other.write_text("untouched")
@@ -177,7 +175,7 @@ def test_a_left_over_of_a_crash_is_no_obstacle(path: Path) -> None:
     assert other.read_text() == "untouched"
 
 
-def test_no_error_shows_a_key(path: Path) -> None:
+def test_error_about_the_file_shows_no_key(path: Path) -> None:
     """Neither those of the file nor the new one."""
     path.write_text(path.read_text().replace('"linger": 0.5', '"linger": "s3cret"'))
     with pytest.raises(ConfigError) as caught:
