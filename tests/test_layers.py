@@ -211,7 +211,7 @@ PLANTED = [
     ("rtmprelay.web.metrics.collector", "from rtmprelay.destinations.status import DestinationStatus"),
     ("rtmprelay.web.api.status", "from rtmprelay.web.events.recent import RecentEvents"),
     ("rtmprelay.web.server.site", "from rtmprelay.web.api.routes import Routes"),
-    ("rtmprelay.web.metrics.page", "from rtmprelay.web.events.stream import EventStream"),
+    ("rtmprelay.web.metrics.collector", "from rtmprelay.web.events.stream import EventStream"),
     ("rtmprelay.errors", "from rtmprelay.media import MediaFrame"),
     ("spark_analytics.schemas", "from rtmprelay.service import RelayService"),
     ("rtmprelay.rtmp.server", "from rtmprelay.nowhere import something"),

@@ -19,9 +19,8 @@ from rtmprelay.web.events.recent import RecentEvents
 from rtmprelay.web.events.stream import EventStream
 from rtmprelay.web.live_media import LiveMedia
 from rtmprelay.web.media_gate import MediaGate
-from rtmprelay.web.metrics.collector import HttpFigures, RelayCollector
+from rtmprelay.web.metrics.collector import HttpFigures, MetricsPage, RelayCollector
 from rtmprelay.web.metrics.measurements import EventCounts, ReactorLag, StreamLabels
-from rtmprelay.web.metrics.page import MetricsPage
 from rtmprelay.web.page import Pages
 from rtmprelay.web.server.access import ControlAccess
 from rtmprelay.web.server.scheduling import HttpScheduler
