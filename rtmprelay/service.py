@@ -34,10 +34,10 @@ from rtmprelay.destinations.manager import DestinationManager
 from rtmprelay.destinations.outlet import EndpointMaker, OutletContext
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.event_bus import EventBus, LogSink
-from rtmprelay.event_log.instance import new_instance
 from rtmprelay.event_log.log import EventLog
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.events import ServerStarted, ServerStopped
+from rtmprelay.events.lines import new_instance
 from rtmprelay.outputs.media_reader import LiveMediaSettings
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.rtmp.addresses import describe_address

@@ -9,10 +9,11 @@ from pathlib import Path
 import attrs
 import numpy as np
 
+from rtmprelay.files.disk import OsFile
 from rtmprelay.flv.container import TAG_HEADER_SIZE, tag_size
 from rtmprelay.flv.script import is_metadata
 from rtmprelay.flv.tags import describe_audio, describe_video
-from rtmprelay.flv.writer import FlvWriter, OsFile
+from rtmprelay.flv.writer import FlvWriter
 from rtmprelay.media import TIMESTAMP_MODULUS, MediaFrame, MediaKind, milliseconds_between
 from spark_analytics.analysis.rules import BEFORE_START_MS
 from spark_analytics.clip_parts import GOES_ON_MS, Part
@@ -58,7 +59,7 @@ def cut_clip(parts: Sequence[Part], until: datetime, out: Path) -> Clip:
     begin = parts[0].begins_at
     sources: list[str] = []
     with whole_file(out) as descriptor:
-        writer = _ClipWriter(OsFile(descriptor), (until - begin) // _MILLISECOND)
+        writer = _ClipWriter(OsFile(descriptor, Path(out)), (until - begin) // _MILLISECOND)
         for part in parts:
             if writer.take(part, (part.recording["started_at"] - begin) // _MILLISECOND):
                 sources.append(part.recording["path"])

@@ -27,6 +27,7 @@ SANS_IO: dict[str, set[str]] = {
     "session": VALUES | {"", "amf", "wire"},
     "mp4": VALUES | {"amf", "flv"},
     "demo.test_card": VALUES | {"", "amf", "flv"},
+    "files.disk": {"errors"},
 }
 BELOW_TWISTED = set(SANS_IO)
 EVENTS = {"interfaces", "events", "event_bus"}
@@ -35,7 +36,7 @@ SHARED = {"clock", "throttle", "files"}
 ON_TWISTED: dict[str, set[str]] = {
     "clock": set(),
     "throttle": set(),
-    "files": {"errors", "secret", "quantities", "clock", "throttle"},
+    "files": {"errors", "secret", "quantities", "files.disk"},
     "interfaces": BELOW_TWISTED,
     "events": BELOW_TWISTED,
     "event_bus": BELOW_TWISTED | EVENTS,
@@ -82,12 +83,10 @@ LAYERS = {
     **SANS_IO,
     **ON_TWISTED,
     **dict.fromkeys(SIBLINGS, ABOVE_SIBLINGS),
-    # A hook that writes a file does so with the event log's thread and queue.
-    "hooks": ABOVE_SIBLINGS | {"event_log"},
     **WEB,
     **JOINING,
     # Spark's workers import it, where there is no Twisted.
-    "spark_analytics": {"", "errors", "media", "amf", "flv"},
+    "spark_analytics": {"", "errors", "media", "amf", "flv", "files.disk"},
 }
 WITHOUT_TWISTED = {*SANS_IO, "spark_analytics"}
 WITHOUT_TWISTED_MODULES = [
@@ -100,6 +99,7 @@ WITHOUT_TWISTED_MODULES = [
     "rtmprelay.wire.commands",
     "rtmprelay.session.server",
     "rtmprelay.session.client",
+    "rtmprelay.files.disk",
 ]
 
 

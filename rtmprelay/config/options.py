@@ -21,8 +21,9 @@ from rtmprelay.destinations.config_file import read_relay_config
 from rtmprelay.destinations.settings import DestinationSettings, destination_from_url, refuse_duplicates
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import SMALLEST_FILE, EventLogSettings
+from rtmprelay.files.disk import check_folder
 from rtmprelay.quantities import read_duration, read_size
-from rtmprelay.recording.settings import SHORTEST_SEGMENT, SMALLEST_SEGMENT, RecordingSettings, check_folder
+from rtmprelay.recording.settings import SHORTEST_SEGMENT, SMALLEST_SEGMENT, RecordingSettings
 from rtmprelay.web.settings import HttpSettings, read_origin, read_token, token_from
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
 

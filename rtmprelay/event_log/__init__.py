@@ -1,1 +1,1 @@
-"""The event log: all that happens, as lines of JSON in files, for those who ask later."""
+"""The event log: every event as a line of JSON, in files that are read later."""

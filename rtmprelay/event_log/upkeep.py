@@ -1,4 +1,4 @@
-"""What becomes of finished event logs: compressed, and deleted when they are old. A little at a time."""
+"""Compresses and deletes finished event logs, a little at a time between two writes."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from rtmprelay.event_log.disk import name_of, sync_folder, try_to_lock
 from rtmprelay.event_log.names import compressed, is_compressed, is_event_log, unfinished
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.events import EventLogDeleted, EventLogEvent, EventLogFailed
+from rtmprelay.files.disk import error_name, sync_folder, try_to_lock
+from rtmprelay.quantities import MEBIBYTE
 
-#: Bytes that are compressed between two looks at the events that wait.
-_STEP = 1024 * 1024
+#: Bytes that are compressed in one step: lines wait meanwhile.
+_STEP = MEBIBYTE
 
-#: A good deal smaller than the fastest level gives, and not much slower.
+#: Much smaller than with the fastest level, and not much slower.
 _LEVEL = 6
 
-#: Seconds for which a file that is not ours is left alone: its server may be about to lock it.
+#: Seconds for which another server's new file is left alone: it may not be locked yet.
 _YOUNG = 60.0
 
 
 class Upkeep:
-    """Looks after the folder, in steps that take some milliseconds. No failure here is anybody's trouble."""
+    """Looks after the folder, in steps of some milliseconds. Failures here never keep lines from being written."""
 
     def __init__(
         self,
@@ -41,8 +42,8 @@ class Upkeep:
         self._report = report
         self._to_compress: list[Path] = []
         self._compressing: Generator[None, None, None] | None = None
-        self._path = folder
-        self._has_told = False
+        self._compressing_path = folder
+        self._has_reported = False
         self._next_look: float | None = None
 
     def finished(self, path: Path) -> None:
@@ -51,7 +52,7 @@ class Upkeep:
             self._to_compress.append(path)
 
     def step(self, active: Path | None) -> bool:
-        """Do a little; whether there is more to do now.
+        """Do a little. The result is whether there is more to do now.
 
         Args:
             active: The file that is being written.
@@ -61,43 +62,44 @@ class Upkeep:
             self._next_look = now + self._settings.upkeep_interval
             self._look(active)
         if self._compressing is None and self._to_compress:
-            self._path = self._to_compress.pop(0)
-            self._compressing = compress(self._path)
+            self._compressing_path = self._to_compress.pop(0)
+            self._compressing = compress(self._compressing_path)
         if self._compressing is not None:
-            self._go_on(self._compressing)
+            self._continue(self._compressing)
         return self._compressing is not None or bool(self._to_compress)
 
-    def _go_on(self, compressing: Generator[None, None, None]) -> None:
+    def _continue(self, compressing: Generator[None, None, None]) -> None:
         try:
             next(compressing)
         except StopIteration:
             self._compressing = None
         except FileNotFoundError:
-            # Another server that shares the folder was faster, or somebody deleted it.
+            # Another server that shares the folder compressed it first, or somebody deleted it.
             self._compressing = None
         except OSError as error:
-            # It stays as it is, and is tried again at a later look.
+            # The file stays as it is. A later look finds it again.
             self._compressing = None
-            if not self._has_told:
-                self._has_told = True
+            if not self._has_reported:
+                self._has_reported = True
                 reason = f"it is not compressed: {error.strerror or error}"
-                self._report(EventLogFailed(path=str(self._path), error=name_of(error), reason=reason))
+                path = str(self._compressing_path)
+                self._report(EventLogFailed(path=path, error=error_name(error), reason=reason))
 
     def close(self) -> None:
-        """The server stops: what is half done is done anew the next time."""
+        """Give up what is half done; the next start does it again."""
         if self._compressing is not None:
             self._compressing.close()
         self._compressing = None
         self._to_compress.clear()
 
     def _look(self, active: Path | None) -> None:
-        """Find what servers before left behind, and what is too old."""
-        in_work = {active, *self._to_compress}
+        """Find files that earlier runs did not compress, and files that are too old."""
+        in_use = {active, *self._to_compress}
         if self._compressing is not None:
-            in_work.add(self._path)
+            in_use.add(self._compressing_path)
         for path, modified in sorted(_event_logs(self._folder)):
             age = self._wall_clock() - modified
-            if path in in_work:
+            if path in in_use:
                 continue
             if self._settings.keep is not None and age > self._settings.keep:
                 self._delete(path)
@@ -118,7 +120,7 @@ class Upkeep:
 
 
 def _event_logs(folder: Path) -> Iterator[tuple[Path, float]]:
-    """The event logs in a folder, and when they were last changed."""
+    """The event logs in a folder, and when each was last changed."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with suppress(OSError):
@@ -127,15 +129,16 @@ def _event_logs(folder: Path) -> Iterator[tuple[Path, float]]:
 
 
 def compress(path: Path) -> Generator[None, None, None]:
-    """Compress a file, a step at each `next`. At any moment the plain file or the compressed one is complete.
+    """Compress a file, one step for each `next`. At any moment the plain or the compressed file is complete.
 
     Raises:
-        OSError: It stays as it is.
+        OSError: The plain file stays as it is.
     """
     with path.open("rb") as source:
         if not try_to_lock(source.fileno()):
             return
         target, temporary = compressed(path), unfinished(path)
+        # If the target exists, a server was killed after the rename: only the plain file has to go.
         if not target.exists():
             try:
                 yield from _write_compressed(source.fileno(), temporary, path.name)
@@ -145,7 +148,6 @@ def compress(path: Path) -> Generator[None, None, None]:
                     temporary.unlink()
                 raise
             sync_folder(path.parent)
-        # If it was there, a server before was killed right here.
         path.unlink()
 
 
@@ -158,5 +160,5 @@ def _write_compressed(source: int, target: Path, name: str) -> Generator[None, N
                 yield
         raw.flush()
         os.fsync(raw.fileno())
-    # Its age is that of its last event.
+    # Files are deleted by the age of their last event.
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))

@@ -1,1 +1,1 @@
-"""Files shared by recordings, the event log and hooks: secrets, disks, writer threads."""
+"""Reading secrets and certificates, and writing files in threads: for recordings, the event log and hooks."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -36,31 +35,6 @@ class RawFile(Protocol):
         """Wait until the data is on the disk."""
 
     def close(self) -> None: ...
-
-
-class OsFile:
-    """A file of the operating system, without a buffer: what was appended survives this process."""
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-
-    def append(self, data: bytes | memoryview) -> int:
-        return os.write(self.descriptor, data)
-
-    def write_at(self, data: bytes, offset: int) -> None:
-        while data:
-            written = os.pwrite(self.descriptor, data, offset)
-            data, offset = data[written:], offset + written
-
-    def truncate(self, size: int) -> None:
-        os.ftruncate(self.descriptor, size)
-        os.lseek(self.descriptor, size, os.SEEK_SET)
-
-    def sync(self) -> None:
-        os.fsync(self.descriptor)
-
-    def close(self) -> None:
-        os.close(self.descriptor)
 
 
 class FlvWriter:

@@ -1,1 +1,1 @@
-"""The event sinks that come with the relay. Each is made by a plugin of `rtmprelay_plugins`."""
+"""The event sinks that come with the relay. Plugins in `rtmprelay_plugins` make them."""

@@ -1,4 +1,4 @@
-"""`exec`: a program is run for each event. What happened is in its environment."""
+"""`exec`: a program is run for each event. The event is in its environment."""
 
 from __future__ import annotations
 
@@ -17,28 +17,27 @@ from twisted.logger import Logger
 from typing_extensions import override
 from zope.interface import implementer
 
+from rtmprelay.clock import steady
 from rtmprelay.errors import ConfigError
 from rtmprelay.events import Event
-from rtmprelay.hooks.environment import environment
-from rtmprelay.hooks.event_choice import chosen_events
-from rtmprelay.hooks.event_queue import EventQueue, QueuedEvent
-from rtmprelay.hooks.program import Program
+from rtmprelay.hooks.event_queue import EventQueue, QueuedEvent, chosen_events
+from rtmprelay.hooks.program import Program, environment
 from rtmprelay.interfaces import IEventSink
 from rtmprelay.plugin_factories import split_options
 from rtmprelay.throttle import Throttle
 
-#: Seconds that a program may take, programs at the same time, and events that wait, unless options say otherwise.
+#: Defaults of the options: seconds for one run, programs at the same time, events that wait.
 DEFAULT_TIMEOUT = 30.0
 DEFAULT_AT_ONCE = 4
 DEFAULT_QUEUE = 1000
 
-#: Seconds between asking a program to end and killing it.
+#: Seconds between SIGTERM and SIGKILL.
 GRACE = 1.0
 
-#: Seconds that a stopping relay gives the programs for what is left.
+#: Seconds that programs have for the events that wait when the relay stops.
 STOP_TIMEOUT = 1.5
 
-#: Seconds between two lines about programs that failed.
+#: Seconds between two log lines about programs that failed.
 _REPORT_INTERVAL = 10.0
 
 
@@ -46,22 +45,22 @@ class Runnable(Protocol):
     """A program that can be run once, in a thread."""
 
     def run(self) -> str | None:
-        """To the end; what went wrong, if something did."""
+        """Run to the end. The result is what went wrong, if anything did."""
 
-    def end(self) -> None:
+    def terminate(self) -> None:
         """Ask it to end."""
 
     def kill(self) -> None:
         """End it at once."""
 
 
-#: Runs something in a thread.
+#: Runs a function in a thread.
 InThread = Callable[[Callable[[], "str | None"]], "Deferred[str | None]"]
 
 
 @attrs.frozen
 class ExecSettings:
-    """What is run, for what, and how much of it."""
+    """Which program is run for which events, and how many at the same time."""
 
     events: frozenset[str]
     program: str
@@ -72,7 +71,7 @@ class ExecSettings:
 
 @implementer(IEventSink)
 class ExecHook(Service):
-    """Runs a program for events, a few at the same time. Those that find no room are lost, and counted."""
+    """Runs a program for each event, a few at the same time. Events that find no room in the queue are lost and counted."""
 
     _log = Logger()
 
@@ -89,36 +88,35 @@ class ExecHook(Service):
         self._make = make
         self._queue = EventQueue(settings.queue, clock, settings.program)
         self._programs: set[Runnable] = set()
-        self._waiting_for_end: Deferred[None] | None = None
+        self._stopping: Deferred[None] | None = None
         self._failures = Throttle(clock, _REPORT_INTERVAL)
 
     def event_happened(self, time: float, event: Event) -> None:
-        """Put it in line."""
         if event.name in self._settings.events:
             self._queue.put(time, event)
             if self.running:
-                self._start_next()
+                self._start_programs()
 
     @override
     def startService(self) -> None:
         super().startService()
-        self._start_next()
+        self._start_programs()
 
     # -- programs --------------------------------------------------------------------------------------------
 
-    def _start_next(self) -> None:
+    def _start_programs(self) -> None:
         while len(self._queue) and len(self._programs) < self._settings.at_once:
             self._start(self._queue.take())
-        if not self._programs and self._waiting_for_end is not None:
-            waiting, self._waiting_for_end = self._waiting_for_end, None
-            waiting.callback(None)
+        if not self._programs and self._stopping is not None:
+            stopping, self._stopping = self._stopping, None
+            stopping.callback(None)
 
     def _start(self, queued: QueuedEvent) -> None:
         program = self._make(self._settings.program, environment(queued.time, queued.event))
         self._programs.add(program)
         timeout = self._settings.timeout
         timers = [
-            self._clock.callLater(timeout, program.end),
+            self._clock.callLater(timeout, program.terminate),
             self._clock.callLater(timeout + GRACE, program.kill),
         ]
 
@@ -128,17 +126,16 @@ class ExecHook(Service):
                     timer.cancel()
             self._programs.discard(program)
             if problem is not None:
-                self._tell(queued.event.name, problem)
-            self._start_next()
+                self._report_failure(queued.event.name, problem)
+            self._start_programs()
 
         self._in_thread(program.run).addErrback(lambda failure: failure.getErrorMessage()).addCallback(ended)
 
-    def _tell(self, event: str, problem: str) -> None:
-        """Say that it did not work; not for each event anew."""
+    def _report_failure(self, event: str, problem: str) -> None:
         count = self._failures.count()
         if count:
             self._log.warn(
-                "{program} for {event} failed: {problem} ({others} others before it did, too)",
+                "{program} failed for {event}: {problem} ({others} more since the last report)",
                 program=self._settings.program,
                 event=event,
                 problem=problem,
@@ -149,17 +146,15 @@ class ExecHook(Service):
 
     @override
     def stopService(self) -> Deferred[None]:
-        """Run what is left, but not for long; then no program of ours runs any more."""
+        """Run programs for the events that wait, but not for long; afterwards no program is running."""
         super().stopService()
         if not self._programs and not len(self._queue):
             return succeed(None)
-        ended = self._waiting_for_end = Deferred()
+        stopping = self._stopping = Deferred()
         timers = [
-            self._clock.callLater(STOP_TIMEOUT, self._end_all),
+            self._clock.callLater(STOP_TIMEOUT, self._terminate_all),
             self._clock.callLater(STOP_TIMEOUT + GRACE / 2, self._kill_all),
-            # Even a killed program may hang on a disk.
-            self._clock.callLater(STOP_TIMEOUT + GRACE, self._programs.clear),
-            self._clock.callLater(STOP_TIMEOUT + GRACE, self._start_next),
+            self._clock.callLater(STOP_TIMEOUT + GRACE, self._abandon_all),
         ]
 
         def stopped(_: None) -> None:
@@ -167,20 +162,25 @@ class ExecHook(Service):
                 if timer.active():
                     timer.cancel()
 
-        return ended.addCallback(stopped)
+        return stopping.addCallback(stopped)
 
-    def _end_all(self) -> None:
+    def _terminate_all(self) -> None:
         self._queue.clear("the relay stops")
         for program in list(self._programs):
-            program.end()
+            program.terminate()
 
     def _kill_all(self) -> None:
         for program in list(self._programs):
             program.kill()
 
+    def _abandon_all(self) -> None:
+        # A killed program that waits for a disk does not end before the disk answers.
+        self._programs.clear()
+        self._start_programs()
+
 
 def _in_daemon_thread(reactor: Any) -> InThread:
-    """A thread for each program: one that never ends keeps neither others waiting nor the process from ending."""
+    """A thread for each program: one that never ends blocks neither the others nor the end of the process."""
 
     def run(function: Callable[[], str | None]) -> Deferred[str | None]:
         done: Deferred[str | None] = Deferred()
@@ -206,16 +206,15 @@ def make_exec_hook(argument: str, reactor: Any) -> ExecHook:
         raise ConfigError("EVENT=PROGRAM is expected, such as publish_started=/usr/local/bin/on-publish")
     settings = ExecSettings(
         events=chosen_events([part for part in events.split(",") if part]),
-        program=_program(program),
+        program=_program_path(program),
         timeout=options.number("timeout", DEFAULT_TIMEOUT, 0.1, 86_400),
         at_once=options.count("at-once", DEFAULT_AT_ONCE, 1, 64),
         queue=options.count("queue", DEFAULT_QUEUE, 1, 100_000),
     )
-    return ExecHook(settings, reactor, _in_daemon_thread(reactor))
+    return ExecHook(settings, steady(reactor), _in_daemon_thread(reactor))
 
 
-def _program(text: str) -> str:
-    """The program as a whole path."""
+def _program_path(text: str) -> str:
     if "/" not in text:
         found = shutil.which(text)
         if found is None:

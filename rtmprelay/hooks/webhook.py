@@ -16,15 +16,15 @@ from twisted.python.failure import Failure
 from typing_extensions import override
 from zope.interface import implementer
 
-from rtmprelay.event_log.instance import new_instance
-from rtmprelay.event_log.lines import encode_line
+from rtmprelay.clock import steady
 from rtmprelay.events import Event, EventsLost, ServerStarted
-from rtmprelay.hooks.event_choice import chosen_events
-from rtmprelay.hooks.event_queue import EventQueue, QueuedEvent
+from rtmprelay.events.lines import encode_line, new_instance
+from rtmprelay.files.backoff import Backoff
+from rtmprelay.hooks.event_queue import EventQueue, QueuedEvent, chosen_events
 from rtmprelay.http_client.poster import HttpPoster, describe_failure, read_address
 from rtmprelay.interfaces import IEventSink
 
-#: Seconds for which an answer is waited for, attempts for one event, and events that wait, unless options say otherwise.
+#: Defaults of the options: seconds for an answer, attempts for one event, events that wait.
 DEFAULT_TIMEOUT = 5.0
 DEFAULT_ATTEMPTS = 8
 DEFAULT_QUEUE = 1000
@@ -33,16 +33,16 @@ DEFAULT_QUEUE = 1000
 FIRST_DELAY = 1.0
 LONGEST_DELAY = 60.0
 
-#: Seconds that a stopping relay waits for what is left to be told.
+#: Seconds that the events which wait have when the relay stops.
 STOP_TIMEOUT = 2.0
 
-#: Of all 4xx, these two may be others a moment later.
-_NOT_NOW = (408, 429)
+#: Request Timeout and Too Many Requests: unlike other 4xx, another attempt may succeed.
+_TEMPORARY = (408, 429)
 
 
 @attrs.frozen
 class WebhookSettings:
-    """What is told, and how often it is tried."""
+    """Which events are posted, and how often each is tried."""
 
     events: frozenset[str]
     timeout: float = DEFAULT_TIMEOUT
@@ -50,12 +50,21 @@ class WebhookSettings:
     queue: int = DEFAULT_QUEUE
 
 
+@attrs.frozen
+class _Refusal:
+    """Why a server did not take an event."""
+
+    reason: str
+    #: Whether another attempt may succeed.
+    temporary: bool
+
+
 @implementer(IEventSink)
 class Webhook(Service):
-    """Posts events in their order. Whoever is told does not slow anybody down: what finds no room is lost, and counted.
+    """Posts events in their order. A slow server slows nothing down: events that find no room are lost and counted.
 
     Args:
-        jitter: A number from 0 to 1, by chance.
+        jitter: A random number from 0 to 1.
     """
 
     _log = Logger()
@@ -73,116 +82,108 @@ class Webhook(Service):
         self._jitter = jitter
         self._instance = new_instance()
         self._queue = EventQueue(settings.queue, clock, poster.shown)
-        self._told_lost = 0
+        self._lost_posted = 0
         self._failing = False
-        # What is being done now: one event is told at a time.
-        self._working: Deferred[None] | None = None
-        self._waiting_for_end: Deferred[None] | None = None
+        # Runs while events wait: one is posted at a time.
+        self._posting: Deferred[None] | None = None
+        self._stopping: Deferred[None] | None = None
 
     def event_happened(self, time: float, event: Event) -> None:
-        """Put it in line."""
         if isinstance(event, ServerStarted):
             self._instance = event.instance
         if event.name in self._settings.events:
             self._queue.put(time, event)
-            if self._working is None and self.running:
-                self._work()
+            if self._posting is None and self.running:
+                self._start_posting()
 
     @override
     def startService(self) -> None:
         super().startService()
-        self._work()
+        self._start_posting()
 
-    # -- telling ---------------------------------------------------------------------------------------------
+    # -- posting ---------------------------------------------------------------------------------------------
 
-    def _work(self) -> None:
-        working = self._working = Deferred.fromCoroutine(self._tell_all())
-        working.addErrback(self._failed)
-        working.addCallback(lambda _: self._idle())
+    def _start_posting(self) -> None:
+        posting = self._posting = Deferred.fromCoroutine(self._post_all())
+        posting.addErrback(self._log_bug)
+        posting.addCallback(lambda _: self._posting_ended())
 
-    def _idle(self) -> None:
-        self._working = None
-        waiting, self._waiting_for_end = self._waiting_for_end, None
-        if waiting is not None:
-            waiting.callback(None)
+    def _posting_ended(self) -> None:
+        self._posting = None
+        stopping, self._stopping = self._stopping, None
+        if stopping is not None:
+            stopping.callback(None)
 
-    async def _tell_all(self) -> None:
+    async def _post_all(self) -> None:
         while len(self._queue):
             queued = self._queue.take()
-            lost = self._queue.lost - self._told_lost
+            lost = self._queue.lost - self._lost_posted
             if lost:
-                # Whoever listens shall know that something is missing here.
-                self._told_lost += lost
-                await self._tell(QueuedEvent(queued.time, EventsLost(count=lost), queued.number - 1))
+                # The receiver learns of the gap in the place of the gap.
+                self._lost_posted += lost
+                await self._post_event(QueuedEvent(queued.time, EventsLost(count=lost), queued.number - 1))
             try:
-                reason = await self._tell(queued)
+                refusal = await self._post_event(queued)
             except CancelledError:
-                self._queue.dropped("the relay stops")
+                self._queue.count_lost("the relay stops")
                 raise
-            if reason is not None:
-                self._queue.dropped(reason)
+            if refusal is not None:
+                self._queue.count_lost(refusal.reason)
 
-    async def _tell(self, queued: QueuedEvent) -> str | None:
-        """Post one event, again and again if need be; why it was not taken after all."""
+    async def _post_event(self, queued: QueuedEvent) -> _Refusal | None:
+        """Post one event, as often as necessary. The result is why it was not taken in the end."""
         body = encode_line(queued.time, queued.event, self._instance, queued.number)
-        for attempt in range(1, self._settings.attempts + 1):
-            reason, again = await self._post(body)
-            if reason is None:
-                self._recovered()
-                return None
-            self._tell_failure(reason)
-            if not again:
-                break
-            if attempt < self._settings.attempts:
-                await deferLater(self._clock, self._delay(attempt))
-        return reason
+        backoff = Backoff(FIRST_DELAY, LONGEST_DELAY)
+        attempt = 1
+        while True:
+            refusal = await self._post(body)
+            self._log_change(refusal)
+            if refusal is None or not refusal.temporary or attempt >= self._settings.attempts:
+                return refusal
+            attempt += 1
+            await deferLater(self._clock, backoff.next_delay() * (0.5 + self._jitter() / 2))
 
-    async def _post(self, body: bytes) -> tuple[str | None, bool]:
-        """Why it was not taken, if so, and whether another attempt may help."""
+    async def _post(self, body: bytes) -> _Refusal | None:
         try:
             status = await self._poster.post(body).addTimeout(self._settings.timeout, self._clock)
         except CancelledError:
             raise
         except TimeoutError:
-            return f"no answer within {self._settings.timeout:g} s", True
+            return _Refusal(f"no answer within {self._settings.timeout:g} s", temporary=True)
         except Exception:
-            return describe_failure(Failure()), True
+            return _Refusal(describe_failure(Failure()), temporary=True)
         if 200 <= status < 300:
-            return None, False
-        return f"it answered with status {status}", status >= 500 or status in _NOT_NOW
+            return None
+        return _Refusal(f"it answered with status {status}", status >= 500 or status in _TEMPORARY)
 
-    def _delay(self, attempt: int) -> float:
-        longest: float = min(FIRST_DELAY * 2 ** (attempt - 1), LONGEST_DELAY)
-        return longest * (0.5 + self._jitter() / 2)
-
-    def _tell_failure(self, reason: str) -> None:
-        if not self._failing:
-            self._failing = True
-            self._log.warn("{url} does not take events: {reason}", url=self._poster.shown, reason=reason)
-
-    def _recovered(self) -> None:
-        if self._failing:
-            self._failing = False
+    def _log_change(self, refusal: _Refusal | None) -> None:
+        """Log when the server begins to fail and when it works again, not each attempt."""
+        if refusal is not None and not self._failing:
+            self._log.warn(
+                "{url} does not take events: {reason}", url=self._poster.shown, reason=refusal.reason
+            )
+        elif refusal is None and self._failing:
             self._log.info("{url} takes events again", url=self._poster.shown)
+        self._failing = refusal is not None
 
-    def _failed(self, failure: Failure) -> None:
+    def _log_bug(self, failure: Failure) -> None:
         if not failure.check(CancelledError):
-            self._log.failure("A bug in telling events to {url}", failure, url=self._poster.shown)
+            self._log.failure("A bug in posting events to {url}", failure, url=self._poster.shown)
 
     # -- the end ---------------------------------------------------------------------------------------------
 
     @override
     def stopService(self) -> Deferred[None]:
-        """Tell what is left, but not for long."""
+        """Post the events that wait, but not for long."""
         super().stopService()
         return Deferred.fromCoroutine(self._stop())
 
     async def _stop(self) -> None:
-        working = self._working
-        if working is not None:
-            self._waiting_for_end = Deferred()
-            timer = self._clock.callLater(STOP_TIMEOUT, working.cancel)
-            await self._waiting_for_end
+        posting = self._posting
+        if posting is not None:
+            self._stopping = Deferred()
+            timer = self._clock.callLater(STOP_TIMEOUT, posting.cancel)
+            await self._stopping
             if timer.active():
                 timer.cancel()
         self._queue.clear("the relay stops")
@@ -198,4 +199,4 @@ def make_webhook(argument: str, reactor: Any) -> Webhook:
         attempts=options.count("attempts", DEFAULT_ATTEMPTS, 1, 100),
         queue=options.count("queue", DEFAULT_QUEUE, 1, 100_000),
     )
-    return Webhook(HttpPoster(reactor, address), settings, reactor)
+    return Webhook(HttpPoster(reactor, address), settings, steady(reactor))

@@ -1,1 +1,1 @@
-"""Recording of live streams: beside them, and never in their way."""
+"""Recording of live streams. A slow or full disk costs recorded frames, never live ones."""

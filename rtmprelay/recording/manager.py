@@ -1,4 +1,4 @@
-"""All recordings of a relay: which streams are recorded, and how that goes."""
+"""All recordings of a relay: starts and ends them, and knows their state."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from collections.abc import Callable
 from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rtmprelay.event_bus import EventBus
 from rtmprelay.events import RecordingEvent
+from rtmprelay.files.writer_thread import CallInReactor, WriterThread, call_directly
 from rtmprelay.interfaces import IStreamObserver
-from rtmprelay.recording.disk import OpenFile, open_on_disk
-from rtmprelay.recording.file_sequence import DiskSurroundings, FileSequence
+from rtmprelay.recording.flv_files import CreateRecording, FlvFiles, RecordingContext, create_recording
 from rtmprelay.recording.recorder import Recorder
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.recording.status import RecordingStatus, RecordingTotals
-from rtmprelay.recording.writer import CallInReactor, RecordingWriter, WriterThread
+from rtmprelay.recording.writer import RecordingWriter
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.merging import Pace
 from rtmprelay.streams.registry import StreamRegistry
@@ -26,11 +27,10 @@ from rtmprelay.streams.registry import StreamRegistry
 
 @implementer(IStreamObserver)
 class RecordingManager:
-    """Starts a recorder for each stream that is to be recorded, and ends it with the publisher.
+    """Starts a recorder for each stream that is recorded, and ends it with the publisher.
 
     Args:
-        call_in_reactor: Runs a function in the reactor's thread; `reactor.callFromThread`. None is for tests, which
-            let `writer` work themselves: then there is no thread.
+        call_in_reactor: `reactor.callFromThread`. None for no thread: tests call `writer.work` themselves.
     """
 
     _log = Logger()
@@ -42,7 +42,7 @@ class RecordingManager:
         events: EventBus,
         clock: IReactorTime,
         call_in_reactor: CallInReactor | None,
-        open_file: OpenFile = open_on_disk,
+        create_file: CreateRecording = create_recording,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.settings = settings
@@ -50,11 +50,11 @@ class RecordingManager:
         self._events = events
         self._clock = clock
         self._has_thread = call_in_reactor is not None
-        self._call_in_reactor = call_in_reactor or _call
+        self._call_in_reactor = call_in_reactor or call_directly
         monotonic = time.monotonic if self._has_thread else clock.seconds
-        self._surroundings = DiskSurroundings(settings, monotonic, wall_clock, self._report, open_file)
+        self._context = RecordingContext(settings, monotonic, wall_clock, self._report, create_file)
         self.writer = RecordingWriter(settings, self._call_in_reactor, self._report, wall_clock, monotonic)
-        self._thread = WriterThread(self.writer, settings)
+        self._thread = self._new_thread()
         self._chosen: set[str] = set()
         self._recorders: dict[str, Recorder] = {}
         self._ending: set[Recorder] = set()
@@ -67,15 +67,29 @@ class RecordingManager:
         """Called in the writer's thread."""
         self._call_in_reactor(self._events.publish, event)
 
-    # -- steering --------------------------------------------------------------------------------------------
+    def _new_thread(self) -> WriterThread:
+        return WriterThread(
+            "rtmprelay-recording",
+            self.writer,
+            self.settings.flush_interval,
+            self.settings.flush_bytes,
+            self._thread_ended,
+        )
+
+    def _thread_ended(self, failure: Failure | None) -> None:
+        """Called in the writer's thread."""
+        if failure is not None:
+            self._call_in_reactor(self._log.failure, "A bug: nothing is recorded any more", failure)
+
+    # -- start and stop --------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Record from now on, also what is live already."""
+        """Record from now on, streams that are live already included."""
         self._running = True
         settings = self.settings
         if self._was_stopped:
-            # The thread before may still be at work.
-            self._thread = WriterThread(self.writer, settings)
+            # The last thread may still be at work.
+            self._thread = self._new_thread()
         if settings.record_all or settings.match:
             self._make_folder()
             if settings.has_retention and self._has_thread:
@@ -88,10 +102,10 @@ class RecordingManager:
         try:
             self.settings.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            self._log.warn("The folder for recordings cannot be made: {error}", error=str(error))
+            self._log.warn("The folder for recordings cannot be created: {error}", error=str(error))
 
     def stop(self) -> Deferred[None]:
-        """End all recordings; fires when their files are complete, or the disk has had its time."""
+        """End all recordings; fires when their files are complete, or after `stop_timeout`."""
         self._running = False
         self._was_stopped = True
         for key in list(self._recorders):
@@ -124,7 +138,7 @@ class RecordingManager:
         return done
 
     def record(self, key: str) -> None:
-        """Record this stream, from now on and each time it is published."""
+        """Record this stream from now on, and each time it is published."""
         if not self._chosen and self._has_thread:
             self._make_folder()
         self._chosen.add(key)
@@ -133,23 +147,33 @@ class RecordingManager:
             self.stream_started(stream)
 
     def stop_recording(self, key: str) -> Deferred[None]:
-        """Stop now; fires when the file is complete. What the settings want is recorded again at the next publish."""
+        """Stop now; fires when the file is complete.
+
+        A stream that the settings name is recorded again at its next publish.
+        """
         self._chosen.discard(key)
         recorder = self._end(key, "stopped on request")
-        finished: Deferred[None] = Deferred()
+        # Not the recorder's own Deferred: a caller may cancel this one.
+        result: Deferred[None] = Deferred()
+
+        def finished(_: None) -> None:
+            if not result.called:
+                result.callback(None)
+
         if recorder is None:
-            finished.callback(None)
-            return finished
-        return self._when_finished(recorder)
+            finished(None)
+        else:
+            recorder.finished.addCallback(finished)
+        return result
 
     def statuses(self) -> list[RecordingStatus]:
-        """How all recordings are now."""
+        """The state of each recording that has not ended."""
         return [recorder.status() for recorder in self._recorders.values()]
 
     def totals(self) -> RecordingTotals:
-        """What all recordings so far have taken and lost, with those that have ended."""
+        """What all recordings have written and dropped, ended ones included."""
         totals = RecordingTotals()
-        totals.include(self._ended)
+        totals.add(self._ended)
         for recorder in (*self._recorders.values(), *self._ending):
             totals.add(recorder.status())
         return totals
@@ -161,23 +185,19 @@ class RecordingManager:
     # -- streams ---------------------------------------------------------------------------------------------
 
     def stream_started(self, stream: LiveStream) -> None:
-        """Record a stream, if it is to be."""
         key = stream.key
         wanted = key in self._chosen or self.settings.wants(key)
         if not self._running or not wanted or key in self._recorders:
             return
-        files = FileSequence(key, self._surroundings)
+        files = FlvFiles(key, self._context)
         recorder = self._recorders[key] = Recorder(stream, files, self.settings, self._thread.added)
         recorder.finished.addCallback(lambda _: self._finished(recorder))
         self.writer.add(recorder)
         if self._has_thread:
             self._thread.start()
-            # It may be waiting for the first recording without a limit.
-            self._thread.hurry()
         stream.subscribe(recorder, Pace.AT_ONCE)
 
     def stream_stopped(self, stream: LiveStream, clean: bool) -> None:
-        """The publisher has gone."""
         self._end(stream.key, "the publisher ended" if clean else "the publisher was lost")
 
     def _end(self, key: str, reason: str) -> Recorder | None:
@@ -188,19 +208,3 @@ class RecordingManager:
             recorder.end(reason)
             self._thread.hurry()
         return recorder
-
-    @staticmethod
-    def _when_finished(recorder: Recorder) -> Deferred[None]:
-        """A Deferred of the caller's own: one that gives up must not take it from the others."""
-        result: Deferred[None] = Deferred()
-
-        def tell(value: None) -> None:
-            if not result.called:
-                result.callback(None)
-
-        recorder.finished.addCallback(tell)
-        return result
-
-
-def _call(function: Callable[..., object], *arguments: object) -> None:
-    function(*arguments)

@@ -1,4 +1,4 @@
-"""Takes the frames of one live stream and hands them to the writer. Live never waits for it."""
+"""Queues the frames of one live stream for the writer's thread. The stream never waits for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from rtmprelay.interfaces import IFrameSubscriber
-from rtmprelay.recording.file_sequence import FileSequence
+from rtmprelay.recording.flv_files import FlvFiles
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.recording.status import QUEUE_FULL, RecordingState, RecordingStatus
 from rtmprelay.streams.frames import FrameBatch, FrameRole, LiveFrame
@@ -19,7 +19,7 @@ from rtmprelay.streams.live_stream import LiveStream
 
 
 class _Mark(Enum):
-    """What stands between frames in the queue."""
+    """Something between frames in the queue."""
 
     WAIT_FOR_KEYFRAME = "wait"
     GAP = "gap"
@@ -27,28 +27,29 @@ class _Mark(Enum):
 
 @implementer(IFrameSubscriber)
 class Recorder:
-    """The recording of one stream, from its publisher's coming to its going.
+    """The recording of one stream, for as long as one publisher publishes it.
 
     The methods of `IFrameSubscriber` run in the reactor's thread, `work` in the writer's. Between them is a list of
-    frames, bounded in bytes and messages; what the writer has in its hands counts until it is written.
+    frames, bounded in bytes and messages; frames that the writer has taken count until they are written.
+
+    Args:
+        added: Called with the size of what was queued.
 
     Attributes:
+        files: The files that the writer's thread writes.
         finished: Fires, in the reactor's thread, when the last file is complete.
     """
 
     def __init__(
         self,
         stream: LiveStream,
-        files: FileSequence,
+        files: FlvFiles,
         settings: RecordingSettings,
         added: Callable[[int], None],
     ) -> None:
-        """Args:
-        added: Called with the size of what was put in the queue.
-        """
         self.stream = stream
+        self.files = files
         self.finished: Deferred[None] = Deferred()
-        self._files = files
         self._settings = settings
         self._added = added
         self._lock = threading.Lock()
@@ -57,14 +58,13 @@ class Recorder:
         self._messages = 0
         self._messages_in = 0
         self._lost = files.lost
-        # While frames are dropped: the decoder configuration that came meanwhile.
+        # Not None while frames are dropped: the decoder configuration that has come since.
         self._late_startup: dict[Hashable, LiveFrame] | None = None
         self._end_reason: str | None = None
 
     # -- in the reactor's thread -----------------------------------------------------------------------------
 
     def begin(self, startup: Sequence[LiveFrame], wait_for_keyframe: bool) -> None:
-        """Start with what a late joiner gets."""
         frames: list[LiveFrame | _Mark] = list(startup)
         self._messages_in += len(frames)
         self._put(frames, len(frames), sum(frame.size for frame in startup))
@@ -72,7 +72,6 @@ class Recorder:
             self._put([_Mark.WAIT_FOR_KEYFRAME], 0, 0)
 
     def frames_arrived(self, batch: FrameBatch) -> None:
-        """Put live frames in the queue, if there is room."""
         self._messages_in += batch.count
         if self._late_startup is None and self._has_room(batch.size, batch.count):
             self._put(batch.frames, batch.count, batch.size)
@@ -84,14 +83,14 @@ class Recorder:
         """Never called: `frames_arrived` returns nothing to write."""
 
     def publisher_left(self) -> None:
-        """Whoever manages the recordings ends this one."""
+        """The manager ends this recording."""
 
     def publisher_returned(self) -> None:
-        """Never comes: a publisher that returns gets a recorder of its own."""
+        """Never called: a publisher that returns gets a new recorder."""
 
     def end(self, reason: str) -> None:
-        """Complete the file with what is in the queue."""
-        # Before the reason: the writer, which sees the reason, reports the account.
+        """Complete the file with what is queued. No frames follow."""
+        # Before the reason: the writer reports the account as soon as it sees the reason.
         self._lost.drop(QUEUE_FULL, len(self._late_startup or ()))
         self._late_startup = None
         self._end_reason = self._end_reason or reason
@@ -110,7 +109,7 @@ class Recorder:
         self._added(size)
 
     def _take_or_drop(self, frame: LiveFrame) -> None:
-        """The queue is, or was, too full: go on at a keyframe once half of it is free."""
+        """The queue is full, or was: resume at a keyframe when half of it is free."""
         if self._late_startup is None:
             if self._has_room(frame.size, 1):
                 self._put((frame,), 1, frame.size)
@@ -136,13 +135,12 @@ class Recorder:
         return frame.role is FrameRole.KEYFRAME
 
     def status(self) -> RecordingStatus:
-        """How it is now."""
-        files, lost = self._files, self._lost
+        files, lost = self.files, self._lost
         path = files.path
         state = RecordingState.WAITING if path is None else RecordingState.RECORDING
         return RecordingStatus(
             stream=self.stream.key,
-            state=state if files.last_error is None else RecordingState.FAILING,
+            state=state if files.failure is None else RecordingState.FAILING,
             path=None if path is None else str(path),
             segment=files.segment,
             bytes=files.size,
@@ -154,19 +152,14 @@ class Recorder:
             messages_queued=self._messages + len(self._late_startup or ()),
             bytes_queued=self._bytes,
             dropped_by_reason=files.dropped_by_reason(),
-            last_error=files.last_error,
+            last_error=None if files.failure is None else str(files.failure),
         )
 
     # -- in the writer's thread ------------------------------------------------------------------------------
 
-    @property
-    def files(self) -> FileSequence:
-        """The files that it writes."""
-        return self._files
-
     def work(self) -> bool:
-        """Write what waits; whether that was all there will ever be."""
-        # Read before the queue is: what comes behind the end does not come.
+        """Write what is queued. The result is whether the recording has ended with it."""
+        # Read before the queue: no frame is queued after the end.
         reason = self._end_reason
         with self._lock:
             items, self._pending = self._pending, []
@@ -178,7 +171,7 @@ class Recorder:
                 self._bytes -= size
                 self._messages -= count
         if reason is not None:
-            self._files.finish(reason)
+            self.files.finish(reason)
         return reason is not None
 
     def _write(self, items: list[LiveFrame | _Mark]) -> None:
@@ -187,10 +180,10 @@ class Recorder:
             if isinstance(item, LiveFrame):
                 run.append(item)
                 continue
-            self._files.write(run)
+            self.files.write(run)
             run = []
             if item is _Mark.GAP:
-                self._files.skip()
+                self.files.skip()
             else:
-                self._files.wait_for_keyframe()
-        self._files.write(run)
+                self.files.wait_for_keyframe()
+        self.files.write(run)

@@ -1,4 +1,4 @@
-"""Deletes the oldest recordings: those of a certain age, or those that are too many bytes."""
+"""Deletes recordings that are too old, and the oldest ones when all together are too large."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rtmprelay.flv.names import parse_recording_name
 
 
 @attrs.frozen
-class Deleted:
-    """A recording that is gone."""
+class DeletedFile:
+    """A recording that was deleted, and why."""
 
     path: Path
     bytes: int
@@ -21,14 +21,14 @@ class Deleted:
 
 
 @attrs.frozen
-class _Found:
+class _FoundFile:
     path: Path
     size: int
     modified: float
 
 
-def _recordings(folder: Path) -> Iterator[_Found]:
-    """The recordings in a folder: regular files whose name is that of one. All else is none of our business."""
+def _recordings(folder: Path) -> Iterator[_FoundFile]:
+    """The regular files in a folder that have the name of a recording. Everything else is left alone."""
     try:
         entries = os.scandir(folder)
     except OSError:
@@ -40,9 +40,9 @@ def _recordings(folder: Path) -> Iterator[_Found]:
             try:
                 if entry.is_file(follow_symlinks=False):
                     status = entry.stat(follow_symlinks=False)
-                    yield _Found(folder / entry.name, status.st_size, status.st_mtime)
+                    yield _FoundFile(folder / entry.name, status.st_size, status.st_mtime)
             except OSError:
-                # Somebody else deleted it meanwhile.
+                # Somebody else has just deleted it.
                 continue
 
 
@@ -53,29 +53,29 @@ def delete_old(
     keep: float | None,
     max_total_size: int | None,
     delete: Callable[[Path], None] = os.unlink,
-) -> list[Deleted]:
+) -> list[DeletedFile]:
     """Delete finished recordings that are too old, then the oldest ones until the rest is small enough.
 
     Args:
         active: Files that are being written. They count, and are never deleted.
     """
-    found = sorted(_recordings(folder), key=lambda one: (one.modified, one.path))
-    total = sum(one.size for one in found)
+    found = sorted(_recordings(folder), key=lambda file: (file.modified, file.path))
+    total = sum(file.size for file in found)
     deleted = []
-    for one in found:
-        if one.path in active:
+    for file in found:
+        if file.path in active:
             continue
-        if keep is not None and now - one.modified > keep:
+        if keep is not None and now - file.modified > keep:
             reason = "too old"
         elif max_total_size is not None and total > max_total_size:
             reason = "too many bytes"
         else:
             continue
         try:
-            delete(one.path)
+            delete(file.path)
         except OSError:
-            # Not ours to delete, or gone already; the next look tells.
+            # It is gone already, or permission is missing: the next look tries again.
             continue
-        total -= one.size
-        deleted.append(Deleted(one.path, one.size, reason))
+        total -= file.size
+        deleted.append(DeletedFile(file.path, file.size, reason))
     return deleted

@@ -1,19 +1,18 @@
-"""What an operator says of recordings, and how options become it."""
+"""The settings of recordings."""
 
 from __future__ import annotations
 
 import fnmatch
-import os
 from pathlib import Path
 
 import attrs
 
-from rtmprelay.errors import ConfigError
 from rtmprelay.flv.file_metadata import DEFAULT_SPACE
 from rtmprelay.quantities import MEBIBYTE
 
-#: A segment shorter than a group of pictures makes no sense, and a file for each frame does harm.
+#: Seconds. A segment should hold a group of pictures, and a file for each frame would do harm.
 SHORTEST_SEGMENT = 1.0
+#: Bytes.
 SMALLEST_SEGMENT = 2 * DEFAULT_SPACE
 
 
@@ -34,52 +33,35 @@ class RecordingSettings:
     keep: float | None = None
     #: Delete the oldest finished recordings when all together have more bytes than this.
     max_total_size: int | None = None
-    #: Bytes of one stream that wait for the disk: ten seconds at 25 Mbit/s, shared with the players' queues.
+    #: Bytes of one stream that may wait for the disk: ten seconds at 25 Mbit/s, shared with the players' queues.
     queue_bytes: int = 32 * MEBIBYTE
-    #: Messages of one stream that wait: empty ones have no bytes and still cost memory.
+    #: Messages of one stream that may wait: empty ones have no bytes and still cost memory.
     queue_messages: int = 65_536
-    #: Seconds that frames are gathered for one write. It is also what a crash of this process costs.
+    #: Seconds for which frames are gathered for one write. A crash of this process loses as much.
     flush_interval: float = 0.2
     #: Waiting bytes of all streams that are written at once. With less, many streams would cost many small writes.
     flush_bytes: int = 8 * MEBIBYTE
-    #: Seconds until a disk that failed is tried again; doubled each time, up to the second value.
+    #: Seconds until a disk that failed is tried again; doubled each time, up to `longest_retry`.
     retry_after: float = 1.0
     longest_retry: float = 30.0
-    #: Seconds without a failure after which an outage counts as over.
+    #: Seconds without a failure after which an outage is over.
     recovered_after: float = 10.0
-    #: Seconds between two looks at the folder for what to delete.
+    #: Seconds between two looks at the folder for recordings to delete.
     retention_interval: float = 60.0
-    #: Seconds that a stopping server waits for the disk.
+    #: Seconds for which a stopping server waits for the disk.
     stop_timeout: float = 10.0
     #: Bytes at the start of each file for the metadata and the keyframe index.
     metadata_space: int = DEFAULT_SPACE
 
     def wants(self, stream_key: str) -> bool:
-        """Whether a stream is to be recorded as soon as it begins."""
+        """Whether a stream is recorded as soon as it begins."""
         return self.record_all or any(fnmatch.fnmatchcase(stream_key, glob) for glob in self.match)
 
     @property
     def has_segments(self) -> bool:
-        """Whether recordings are cut."""
         return self.segment_duration is not None or self.segment_size is not None
 
     @property
     def has_retention(self) -> bool:
-        """Whether anything is ever deleted."""
+        """Whether recordings are deleted at all."""
         return self.keep is not None or self.max_total_size is not None
-
-
-def check_folder(text: str) -> Path:
-    """The folder for recordings, if files can be made there, or it can be made itself. Nothing is made now."""
-    folder = Path(text)
-    if not text or "\0" in text:
-        raise ConfigError(f"{text!r} cannot be a folder")
-    try:
-        nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-        usable = nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
-    except OSError as error:
-        raise ConfigError(f"{text!r} cannot be a folder: {error}") from error
-    if not usable:
-        what = "may not be written to" if nearest.is_dir() else "is not a folder"
-        raise ConfigError(f"{text!r} cannot be used: {str(nearest)!r} {what}")
-    return folder

@@ -1,4 +1,4 @@
-"""How a recording is, and where its messages went."""
+"""The state of a recording, and what happened to its messages."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from enum import Enum
 
 import attrs
 
+#: Why messages are dropped; errors of the disk, such as ENOSPC, are reasons too.
 QUEUE_FULL = "queue_full"
 WAITING_FOR_KEYFRAME = "waiting_for_keyframe"
 TOO_LARGE = "too_large"
 
 
 class RecordingState(Enum):
-    """What a recording does."""
+    """The `state` in JSON. A recording waits until the first frame comes."""
 
     WAITING = "waiting"
     RECORDING = "recording"
@@ -22,10 +23,10 @@ class RecordingState(Enum):
 
 @attrs.define(eq=False)
 class MessageAccount:
-    """What became of messages; each account belongs to one thread, so that counting needs no lock."""
+    """What happened to messages. Each account belongs to one thread, so that counting needs no lock."""
 
     written: int = 0
-    #: What that is in files.
+    #: Bytes in files.
     bytes: int = 0
     dropped: int = 0
     by_reason: dict[str, int] = attrs.field(factory=dict)
@@ -39,10 +40,10 @@ class MessageAccount:
 
 @attrs.frozen
 class RecordingStatus:
-    """One recorded stream. `messages_in` is written + dropped + queued whenever the disk rests.
+    """One recorded stream. `messages_in` is written + dropped + queued whenever the disk is idle.
 
     Attributes:
-        path: The file that is being written; None while none is.
+        path: The file that is being written, if there is one.
         bytes, duration: Of that file.
         bytes_written: Of all files of this recording.
     """
@@ -65,20 +66,13 @@ class RecordingStatus:
 
 @attrs.define(eq=False)
 class RecordingTotals:
-    """What all recordings have taken and lost, those that have ended too: these numbers never go down."""
+    """What all recordings have written and dropped, ended ones included: these numbers never go down."""
 
     bytes_written: int = 0
     messages_written: int = 0
     dropped_by_reason: Counter[str] = attrs.field(factory=Counter)
 
-    def add(self, status: RecordingStatus) -> None:
-        """Take a recording into the account."""
-        self.bytes_written += status.bytes_written
-        self.messages_written += status.messages_written
-        self.dropped_by_reason.update(status.dropped_by_reason)
-
-    def include(self, other: RecordingTotals) -> None:
-        """Take the totals of others into the account."""
-        self.bytes_written += other.bytes_written
-        self.messages_written += other.messages_written
-        self.dropped_by_reason.update(other.dropped_by_reason)
+    def add(self, more: RecordingStatus | RecordingTotals) -> None:
+        self.bytes_written += more.bytes_written
+        self.messages_written += more.messages_written
+        self.dropped_by_reason.update(more.dropped_by_reason)

@@ -21,8 +21,8 @@ from rtmprelay.access.authorizers.jwt_authorizer import make_jwt_authorizer
 from rtmprelay.access.authorizers.keys_rules import parse_keys
 from rtmprelay.access.request import AccessRequest, Action, Credentials
 from rtmprelay.destinations.config_file import parse_relay_config
-from rtmprelay.event_log.lines import COMMON_FIELDS
 from rtmprelay.events import event_types
+from rtmprelay.events.lines import COMMON_FIELDS
 from rtmprelay.secret import Secret
 from tests.access.helpers import access_request
 from tests.docs import parsers

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from rtmprelay.event_log.names import file_name, is_event_log
 from rtmprelay.events import EventLogFailed, EventsLost
-from tests.event_log.helpers import DAY, EIO, ENOSPC, NOON, Desk, parse
+from tests.event_log.helpers import DAY, NOON, Desk, parse
+from tests.files.memory_disk import EIO, ENOSPC
 
 
 def test_events_go_to_one_file_which_is_synced_at_the_end() -> None:
@@ -34,7 +35,7 @@ def test_nothing_is_written_before_the_start_and_behind_the_end() -> None:
     assert desk.disk.files == {}
     desk.log.start("another")
     desk.tell()
-    assert [line["instance"] for line in desk.disk.lines()] == ["another"]
+    assert [line["instance"] for line in desk.lines()] == ["another"]
     assert desk.numbers() == [1]
 
 
@@ -101,7 +102,7 @@ def test_a_torn_line_is_removed_and_written_again() -> None:
     assert len(desk.disk.files) == 2
     # The failure itself is an event as well.
     assert desk.numbers() == list(range(1, 10))
-    assert desk.disk.lines()[-1]["event"] == "event_log_failed"
+    assert desk.lines()[-1]["event"] == "event_log_failed"
 
 
 def test_a_torn_line_that_cannot_be_removed_is_the_last_of_its_file() -> None:
@@ -121,7 +122,7 @@ def test_a_torn_line_that_cannot_be_removed_is_the_last_of_its_file() -> None:
 
 def test_a_disk_that_takes_little_at_a_time() -> None:
     desk = Desk()
-    desk.disk.most_at_once = 7
+    desk.disk.max_write = 7
     desk.tell(20)
     assert desk.numbers() == list(range(1, 21))
     assert desk.told.of(EventLogFailed) == []
@@ -171,7 +172,7 @@ def test_what_does_not_fit_is_counted_and_told_once_there_is_room() -> None:
     desk = Desk(queue_bytes=2000)
     desk.disk.error = ENOSPC
     desk.tell(100)
-    lost = desk.log.lost
+    lost = desk.lost
     assert 80 < lost < 100
     assert desk.told.of(EventsLost) == []
     desk.disk.error = None
@@ -179,8 +180,8 @@ def test_what_does_not_fit_is_counted_and_told_once_there_is_room() -> None:
     desk.work()
     assert [event.count for event in desk.told.of(EventsLost)] == [lost]
     desk.work()
-    assert desk.disk.lines()[-1]["event"] == "events_lost"
-    assert desk.disk.lines()[-1]["count"] == lost
+    assert desk.lines()[-1]["event"] == "events_lost"
+    assert desk.lines()[-1]["count"] == lost
     # The event that tells of the failure found no room either: of all that have a number, so many are not there.
     numbers = desk.numbers()
     assert numbers[-1] - len(numbers) == lost
@@ -191,9 +192,9 @@ def test_what_does_not_fit_is_counted_and_told_once_there_is_room() -> None:
 def test_losses_are_in_the_file_even_if_the_server_stops() -> None:
     desk = Desk(queue_bytes=2000)
     desk.tell(100, work=False)
-    lost = desk.log.lost
+    lost = desk.lost
     desk.log.stop()
-    last = desk.disk.lines()[-1]
+    last = desk.lines()[-1]
     assert (last["event"], last["count"]) == ("events_lost", lost)
     assert last["number"] == 101
 
@@ -224,12 +225,12 @@ def test_a_server_to_which_nothing_happens_says_that_it_is_alive() -> None:
     # Within the first minute something happened.
     assert len(desk.told.events) == 1
     desk.work()
-    assert [line["event"] for line in desk.disk.lines()] == ["play_started"] + ["server_alive"] * 4
+    assert [line["event"] for line in desk.lines()] == ["play_started"] + ["server_alive"] * 4
     desk.tell()
     desk.clock.advance(60)
     desk.log.stop()
     desk.clock.advance(600)
-    assert [line["event"] for line in desk.disk.lines()][-1] == "play_started"
+    assert [line["event"] for line in desk.lines()][-1] == "play_started"
     assert desk.numbers() == list(range(1, 7))
 
 
@@ -253,7 +254,7 @@ def test_whatever_the_disk_does_lines_are_whole_in_order_and_accounted_for(
     for count, disk, room, seconds in steps:
         desk.disk.error = EIO if disk == "broken" else None
         desk.disk.refuses_truncation = disk == "stuck"
-        used = sum(len(file.data) for file in desk.disk.files.values())
+        used = desk.disk.used()
         desk.disk.size = used + room if disk in ("full", "stuck") else 10**9
         desk.tell(count)
         desk.clock.advance(seconds)
@@ -263,7 +264,7 @@ def test_whatever_the_disk_does_lines_are_whole_in_order_and_accounted_for(
     desk.log.stop()
     numbers = desk.numbers()
     assert numbers == sorted(set(numbers))
-    lost = sum(line["count"] for line in desk.disk.lines() if line["event"] == "events_lost")
+    lost = sum(line["count"] for line in desk.lines() if line["event"] == "events_lost")
     assert (numbers[-1] if numbers else 0) == len(numbers) + lost
 
 

@@ -13,12 +13,15 @@ from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay.config.relay import RelayConfig
 from rtmprelay.event_bus import EventBus
-from rtmprelay.event_log.disk import DiskFile, EventFile, open_on_disk
 from rtmprelay.event_log.log import EventLog
+from rtmprelay.event_log.names import create_event_log
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.events import EventsLost, PlayStarted
+from rtmprelay.files.disk import OsFile
 from rtmprelay.service import RelayService
+from tests.access.log_keeping import kept_log
 from tests.event_log.helpers import INSTANCE, parse
+from tests.files.hanging_file import HangingFile
 from tests.helpers import (
     EventList,
     connect_client,
@@ -36,7 +39,7 @@ EVENT = PlayStarted(connection="c000001", stream="live/test")
 class World:
     """An event log with its thread."""
 
-    def __init__(self, folder: Path, settings: dict[str, Any], open_file: Any = open_on_disk) -> None:
+    def __init__(self, folder: Path, settings: dict[str, Any], create_file: Any = create_event_log) -> None:
         self.folder = folder
         self.bus = EventBus()
         self.told = EventList()
@@ -48,7 +51,7 @@ class World:
             self.bus,
             reactor,
             reactor.callFromThread,
-            open_file,
+            create_file,
         )
         self.log.start(INSTANCE)
 
@@ -69,8 +72,8 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
     """Make event logs that are stopped behind the test."""
     worlds: list[World] = []
 
-    def make_one(open_file: Any = open_on_disk, **settings: Any) -> World:
-        worlds.append(World(tmp_path / "events", {"flush_interval": 0.01, **settings}, open_file))
+    def make_one(create_file: Any = create_event_log, **settings: Any) -> World:
+        worlds.append(World(tmp_path / "events", {"flush_interval": 0.01, **settings}, create_file))
         return worlds[-1]
 
     yield make_one
@@ -97,37 +100,21 @@ async def test_much_at_once_is_written_at_once(make: Make) -> None:
     assert [line["number"] for line in world.lines()] == list(range(1, 1001))
 
 
-class StandingFile(DiskFile):
-    """A file on a disk that stands still until it is told to go on."""
-
-    gate: threading.Event
-
-    def append(self, data: bytes | memoryview) -> int:
-        self.gate.wait(20)
-        return super().append(data)
-
-
-def standing_disk(gate: threading.Event) -> Callable[[Path, float], tuple[Path, EventFile]]:
-    def open_standing(folder: Path, time: float) -> tuple[Path, EventFile]:
-        path, file = open_on_disk(folder, time)
-        assert isinstance(file, DiskFile)
-        standing = StandingFile(file.descriptor, path)
-        standing.gate = gate
-        return path, standing
-
-    return open_standing
+def hanging_disk(gate: threading.Event) -> Callable[[Path, float], HangingFile]:
+    return lambda folder, time: HangingFile(create_event_log(folder, time), gate)
 
 
 @real_reactor_test
 async def test_a_disk_that_stands_still_is_not_waited_for(make: Make) -> None:
     gate = threading.Event()
-    world = make(standing_disk(gate), queue_bytes=100_000)
+    world = make(hanging_disk(gate), queue_bytes=100_000)
     try:
         began = IReactorTime(the_reactor()).seconds()
         for _ in range(2000):
             world.bus.publish(EVENT)
         assert IReactorTime(the_reactor()).seconds() - began < 5
-        lost = world.log.lost
+        assert world.log.writer is not None
+        lost = world.log.writer.lost
         assert 0 < lost < 2000
     finally:
         gate.set()
@@ -141,7 +128,7 @@ async def test_a_disk_that_stands_still_is_not_waited_for(make: Make) -> None:
 @real_reactor_test
 async def test_a_stop_waits_for_a_disk_only_so_long(make: Make) -> None:
     gate = threading.Event()
-    world = make(standing_disk(gate), stop_timeout=0.1)
+    world = make(hanging_disk(gate), stop_timeout=0.1)
     world.bus.publish(EVENT)
     await world.log.stop()
     gate.set()
@@ -150,14 +137,17 @@ async def test_a_stop_waits_for_a_disk_only_so_long(make: Make) -> None:
 
 @real_reactor_test
 async def test_a_bug_in_the_thread_harms_nobody(make: Make) -> None:
-    def broken(folder: Path, time: float) -> tuple[Path, EventFile]:
+    def broken(folder: Path, time: float) -> OsFile:
         raise ZeroDivisionError
 
-    world = make(broken)
-    world.bus.publish(EVENT)
-    await until(lambda: world.log._finished.called, "the end of the thread")
-    world.bus.publish(EVENT)
-    await world.log.stop()
+    with kept_log() as log:
+        world = make(broken)
+        world.bus.publish(EVENT)
+        await until(lambda: log.lines, "the end of the thread")
+        world.bus.publish(EVENT)
+        await world.log.stop()
+    assert log.lines == [f"A bug: no more events are written to {world.folder}"]
+    assert world.lines() == []
 
 
 def event_log_threads() -> set[threading.Thread]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from rtmprelay.event_log.disk import open_on_disk
+from rtmprelay.event_log.names import create_event_log
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.event_log.upkeep import Upkeep, compress
 from rtmprelay.events import EventLogDeleted, EventLogFailed
@@ -141,7 +141,8 @@ def test_files_of_another_server_are_left_alone(caretaker: Caretaker, locked: Pa
 
 def test_the_file_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
     caretaker = Caretaker(tmp_path, gzip=True, keep=DAY)
-    path, file = open_on_disk(tmp_path, NOON - 30 * DAY)
+    file = create_event_log(tmp_path, NOON - 30 * DAY)
+    path = file.path
     file.append(b"{}\n")
     os.utime(path, (NOON - 20 * DAY, NOON - 20 * DAY))
     caretaker.work(active=path)
@@ -204,24 +205,21 @@ def test_a_look_while_a_file_is_being_compressed(caretaker: Caretaker) -> None:
 
 
 def test_a_name_that_was_taken_gets_a_number_even_if_the_other_is_compressed(tmp_path: Path) -> None:
-    first, one = open_on_disk(tmp_path / "made", NOON)
-    one.append(b"{}\n")
-    one.close()
-    list(compress(first))
-    second, two = open_on_disk(tmp_path / "made", NOON + 0.9)
-    third, three = open_on_disk(tmp_path / "made", NOON + 0.9)
-    assert [first.name, second.name, third.name] == [
+    first = create_event_log(tmp_path / "made", NOON)
+    first.append(b"{}\n")
+    first.close()
+    list(compress(first.path))
+    second = create_event_log(tmp_path / "made", NOON + 0.9)
+    third = create_event_log(tmp_path / "made", NOON + 0.9)
+    assert [file.path.name for file in (first, second, third)] == [
         "events_20261116_120000.jsonl",
         "events_20261116_120000-2.jsonl",
         "events_20261116_120000-3.jsonl",
     ]
-    assert not two.is_deleted()
-    two.delete()
-    assert two.is_deleted()
-    two.close()
-    three.close()
+    second.close()
+    third.close()
 
 
 def test_a_folder_is_made_but_not_what_is_above_it(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        open_on_disk(tmp_path / "not mounted" / "events", NOON)
+        create_event_log(tmp_path / "not mounted" / "events", NOON)

@@ -18,27 +18,26 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rtmprelay.errors import ConfigError
 from rtmprelay.events import PlayStopped, PublishStopped
-from rtmprelay.hooks.environment import environment
-from rtmprelay.hooks.event_choice import chosen_events
+from rtmprelay.hooks.event_queue import chosen_events
 from rtmprelay.hooks.exec_hook import GRACE, STOP_TIMEOUT, ExecHook, ExecSettings, make_exec_hook
-from rtmprelay.hooks.program import Program
+from rtmprelay.hooks.program import Program, environment
 from tests.access.log_keeping import KeptLog
 from tests.hooks.helpers import NOON, started, watched
 
 
 class FakeProgram:
-    """A program that ends when a test says so."""
+    """A program that ends when the test fires `ended`."""
 
-    def __init__(self, path: str, told: Mapping[str, str]) -> None:
+    def __init__(self, path: str, variables: Mapping[str, str]) -> None:
         self.path = path
-        self.told = told
+        self.variables = variables
         self.signals: list[str] = []
         self.ended: Deferred[str | None] = Deferred()
 
     def run(self) -> str | None:
         raise AssertionError("there is no thread here")
 
-    def end(self) -> None:
+    def terminate(self) -> None:
         self.signals.append("end")
 
     def kill(self) -> None:
@@ -60,8 +59,8 @@ class ExecTests(SynchronousTestCase):
         if start:
             self.hook.startService()
 
-    def make_program(self, path: str, told: Mapping[str, str]) -> FakeProgram:
-        self.programs.append(FakeProgram(path, told))
+    def make_program(self, path: str, variables: Mapping[str, str]) -> FakeProgram:
+        self.programs.append(FakeProgram(path, variables))
         return self.programs[-1]
 
     def in_thread(self, function: Callable[[], str | None]) -> Deferred[str | None]:
@@ -76,37 +75,37 @@ class ExecTests(SynchronousTestCase):
     def lines(self) -> list[str]:
         return self.log.lines
 
-    def test_a_program_is_run(self) -> None:
+    def test_a_program_gets_the_event_in_its_environment(self) -> None:
         self.tell(1)
         (program,) = self.programs
         assert program.path == "/bin/it"
-        assert program.told["RTMPRELAY_EVENT"] == "publish_started"
-        assert program.told["RTMPRELAY_STREAM"] == "live/1"
+        assert program.variables["RTMPRELAY_EVENT"] == "publish_started"
+        assert program.variables["RTMPRELAY_STREAM"] == "live/1"
         program.ended.callback(None)
         assert not self.clock.getDelayedCalls()
         assert self.lines() == []
 
-    def test_only_for_what_is_wanted(self) -> None:
+    def test_other_events_start_no_program(self) -> None:
         self.make(events=chosen_events(["publish_started"]))
         self.hook.event_happened(NOON, watched())
         assert self.programs == []
 
-    def test_a_few_at_once(self) -> None:
+    def test_four_programs_run_at_once_and_the_next_one_starts_when_one_ends(self) -> None:
         self.tell(*range(10))
         assert len(self.programs) == 4
         self.programs[2].ended.callback(None)
-        assert [program.told["RTMPRELAY_STREAM"] for program in self.programs] == [
+        assert [program.variables["RTMPRELAY_STREAM"] for program in self.programs] == [
             f"live/{number}" for number in range(5)
         ]
 
-    def test_what_happens_before_it_is_started_is_told_then(self) -> None:
+    def test_events_before_the_start_wait_for_it(self) -> None:
         self.make(start=False)
         self.tell(1)
         assert self.programs == []
         self.hook.startService()
         assert len(self.programs) == 1
 
-    def test_one_that_takes_too_long(self) -> None:
+    def test_a_program_over_its_timeout_is_terminated_then_killed(self) -> None:
         self.make(timeout=5.0)
         self.tell(1)
         (program,) = self.programs
@@ -118,10 +117,10 @@ class ExecTests(SynchronousTestCase):
         assert program.signals == ["end", "kill"]
         program.ended.callback("it was ended by signal 9")
         assert self.lines() == [
-            "/bin/it for publish_started failed: it was ended by signal 9 (0 others before it did, too)"
+            "/bin/it failed for publish_started: it was ended by signal 9 (0 more since the last report)"
         ]
 
-    def test_failures_do_not_fill_the_log(self) -> None:
+    def test_failures_are_logged_once_in_ten_seconds_with_their_count(self) -> None:
         for number in range(100):
             self.tell(number)
             self.programs[-1].ended.callback("it ended with status 1")
@@ -129,9 +128,9 @@ class ExecTests(SynchronousTestCase):
         self.clock.advance(11)
         self.tell(1)
         self.programs[-1].ended.callback("it ended with status 1")
-        assert "(99 others before it did, too)" in self.lines()[1]
+        assert "(99 more since the last report)" in self.lines()[1]
 
-    def test_ten_thousand_events_for_a_program_that_hangs(self) -> None:
+    def test_a_program_that_hangs_costs_the_oldest_of_ten_thousand_events(self) -> None:
         began = time.thread_time()
         self.tell(*range(10_000))
         # Some microseconds each; of our own time, whatever else the machine does.
@@ -142,14 +141,20 @@ class ExecTests(SynchronousTestCase):
         assert len(self.log) == 1
         # The newest are kept.
         self.programs[0].ended.callback(None)
-        assert self.programs[-1].told["RTMPRELAY_STREAM"] == "live/9000"
+        assert self.programs[-1].variables["RTMPRELAY_STREAM"] == "live/9000"
 
     # -- the end ---------------------------------------------------------------------------------------------
 
-    def test_it_stops_at_once_if_nothing_runs(self) -> None:
+    def test_an_idle_hook_stops_at_once_and_runs_nothing_any_more(self) -> None:
+        self.tell(1)
+        self.programs[0].ended.callback(None)
         self.successResultOf(self.hook.stopService())
+        self.tell(2)
+        assert len(self.programs) == 1
+        assert not self.clock.getDelayedCalls()
+        assert self.lines() == []
 
-    def test_it_runs_what_is_left(self) -> None:
+    def test_a_stop_waits_for_the_programs_of_waiting_events(self) -> None:
         self.tell(*range(6))
         stopped = self.hook.stopService()
         self.assertNoResult(stopped)
@@ -158,12 +163,12 @@ class ExecTests(SynchronousTestCase):
         self.successResultOf(stopped)
         assert not self.clock.getDelayedCalls()
 
-    def test_but_not_for_long(self) -> None:
+    def test_a_stop_terminates_and_kills_programs_that_take_too_long(self) -> None:
         self.tell(*range(6))
         stopped = self.hook.stopService()
         self.clock.advance(STOP_TIMEOUT)
         assert all(program.signals == ["end"] for program in self.programs)
-        assert "2 events were not told to /bin/it: the relay stops" in self.lines()[0]
+        assert "2 events were not sent to /bin/it: the relay stops" in self.lines()[0]
         self.clock.advance(GRACE / 2)
         assert all(program.signals == ["end", "kill"] for program in self.programs)
         for program in self.programs:
@@ -172,18 +177,25 @@ class ExecTests(SynchronousTestCase):
         assert len(self.programs) == 4
         assert not self.clock.getDelayedCalls()
 
-    def test_even_if_a_program_cannot_be_killed(self) -> None:
+    def test_a_program_that_cannot_be_killed_does_not_hold_up_the_stop(self) -> None:
         self.tell(1)
         stopped = self.hook.stopService()
         self.clock.advance(STOP_TIMEOUT)
-        self.clock.advance(GRACE)
+        self.clock.advance(GRACE / 2)
+        self.assertNoResult(stopped)
+        self.clock.advance(GRACE / 2)
         self.successResultOf(stopped)
+        (program,) = self.programs
+        assert program.signals == ["end", "kill"]
+        # It ends after all, when nobody waits for it any more.
+        program.ended.callback("it was ended by signal 9")
+        assert not self.clock.getDelayedCalls()
 
 
-# -- what a program is told ----------------------------------------------------------------------------------------
+# -- the environment ----------------------------------------------------------------------------------------
 
 
-def test_each_field_is_a_variable() -> None:
+def test_each_field_of_an_event_is_a_variable() -> None:
     event = PublishStopped(
         connection="c000001", stream="live/a", reason="gone", clean=False, duration=1.5, messages=7, bytes=8
     )
@@ -200,7 +212,7 @@ def test_each_field_is_a_variable() -> None:
     }
 
 
-def test_a_field_that_is_several_is_json() -> None:
+def test_a_field_with_several_values_is_json() -> None:
     event = PlayStopped(
         connection="c",
         stream="s",
@@ -213,14 +225,14 @@ def test_a_field_that_is_several_is_json() -> None:
     assert environment(NOON, event, {})["RTMPRELAY_DROPPED_BY_REASON"] == '{"slow": 2}'
 
 
-def test_the_relays_own_environment_stays_its_own() -> None:
+def test_programs_do_not_inherit_the_keys_in_the_relays_environment() -> None:
     own = {"PATH": "/bin", "RTMPRELAY_HTTP_TOKEN": "MARKED", "YOUTUBE_KEY": "MARKED", "LD_PRELOAD": "MARKED"}
     told = environment(NOON, started(), own)
     assert told["PATH"] == "/bin"
     assert "MARKED" not in repr(told)
 
 
-def test_what_an_environment_cannot_hold() -> None:
+def test_characters_that_no_variable_can_hold_are_replaced() -> None:
     event = started()
     odd = type(event)(connection="c\0d\n\x1b[2J", stream="\ud800" + "x" * 100_000)
     told = environment(NOON, odd, {})
@@ -253,7 +265,7 @@ def wait_for(path: Path, within: float = 10.0) -> None:
         time.sleep(0.01)
 
 
-def test_a_real_program_has_its_environment_and_nothing_else(tmp_path: Path) -> None:
+def test_a_real_program_gets_its_environment_and_no_open_files(tmp_path: Path) -> None:
     program = Program(
         script(
             tmp_path, f"env > {tmp_path}/env; ls -l /proc/self/fd > {tmp_path}/fd; echo noise; echo noise >&2"
@@ -279,24 +291,26 @@ def test_a_real_program_has_its_environment_and_nothing_else(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "problem"), [("exit 3", "it ended with status 3"), ("kill -9 $$", "it was ended by signal 9")]
 )
-def test_a_real_program_that_fails(tmp_path: Path, text: str, problem: str) -> None:
+def test_the_status_or_signal_of_a_failed_program_is_reported(
+    tmp_path: Path, text: str, problem: str
+) -> None:
     assert Program(script(tmp_path, text), {}).run() == problem
 
 
-def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
+def test_a_program_that_cannot_be_started_is_reported(tmp_path: Path) -> None:
     assert Program("/nowhere/program", {}).run() == "it cannot be started: No such file or directory"
     path = script(tmp_path, "")
     Path(path).write_text("#!/nowhere/interpreter\n")
     assert (Program(path, {}).run() or "").startswith("it cannot be started: ")
 
 
-def test_a_program_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+def test_terminating_a_program_ends_its_children(tmp_path: Path) -> None:
     text = f"sleep 60 & echo $! > {tmp_path}/child.tmp; mv {tmp_path}/child.tmp {tmp_path}/child; wait"
     program = Program(script(tmp_path, text), {"PATH": "/usr/bin:/bin"})
     thread, outcome = run_in_thread(program)
     wait_for(tmp_path / "child")
     child = int((tmp_path / "child").read_text())
-    program.end()
+    program.terminate()
     thread.join(10)
     assert outcome == ["it was ended by signal 15"]
     deadline = time.monotonic() + 10
@@ -305,21 +319,21 @@ def test_a_program_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_one_that_does_not_listen_is_killed(tmp_path: Path) -> None:
+def test_a_program_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     text = f"trap '' TERM; touch {tmp_path}/ready; while :; do sleep 0.05; done"
     program = Program(script(tmp_path, text), {"PATH": "/usr/bin:/bin"})
     thread, outcome = run_in_thread(program)
     wait_for(tmp_path / "ready")
-    program.end()
+    program.terminate()
     assert outcome == []
     program.kill()
     thread.join(10)
     assert outcome == ["it was ended by signal 9"]
 
 
-def test_one_that_was_ended_before_it_began(tmp_path: Path) -> None:
+def test_a_program_that_is_terminated_before_its_start_never_runs(tmp_path: Path) -> None:
     program = Program(script(tmp_path, f"touch {tmp_path}/ran"), {"PATH": "/usr/bin:/bin"})
-    program.end()
+    program.terminate()
     assert program.run() == "it was not started"
     assert not (tmp_path / "ran").exists()
 
@@ -327,7 +341,7 @@ def test_one_that_was_ended_before_it_began(tmp_path: Path) -> None:
 # -- arguments -----------------------------------------------------------------------------------------------------
 
 
-def test_arguments(tmp_path: Path) -> None:
+def test_all_options_are_read_from_the_argument(tmp_path: Path) -> None:
     reactor: Any = Clock()
     path = script(tmp_path, "")
     settings = make_exec_hook(f"publish_*,play_started={path}#timeout=5&at-once=1&queue=9", reactor)._settings
@@ -337,7 +351,7 @@ def test_arguments(tmp_path: Path) -> None:
     assert make_exec_hook("publish_started=true", reactor)._settings.program.endswith("/true")
 
 
-def test_arguments_that_cannot_be_used(tmp_path: Path) -> None:
+def test_unusable_arguments_are_refused_with_the_reason(tmp_path: Path) -> None:
     reactor: Any = Clock()
     plain = tmp_path / "plain"
     plain.write_text("")

@@ -1,4 +1,4 @@
-"""Every event as a line in one file, which somebody else may move away."""
+"""Every event as a line in one file, which other programs may move away."""
 
 # Much of trial has no types yet.
 # mypy: disallow-untyped-calls=False
@@ -16,9 +16,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rtmprelay.errors import ConfigError
 from rtmprelay.events import ServerStarted, ServerStopped
-from rtmprelay.hooks.append_file import AppendFile, open_for_appending
-from rtmprelay.hooks.event_choice import chosen_events
-from rtmprelay.hooks.jsonl import JsonlHook, make_jsonl
+from rtmprelay.hooks.event_queue import chosen_events
+from rtmprelay.hooks.jsonl import JsonlHook, make_jsonl, open_for_appending
 from tests.access.log_keeping import KeptLog
 from tests.hooks.helpers import NOON, started, watched
 
@@ -48,7 +47,7 @@ class JsonlTests(SynchronousTestCase):
 
     def write(self) -> None:
         """The thread does its work."""
-        writer = self.hook.event_log.writer
+        writer = self.hook.writer
         assert writer is not None
         writer.work()
 
@@ -58,7 +57,7 @@ class JsonlTests(SynchronousTestCase):
     def lines(self) -> list[str]:
         return self.log.lines
 
-    def test_lines(self) -> None:
+    def test_each_event_is_a_line_with_instance_and_number(self) -> None:
         self.hook.event_happened(NOON, BEGIN)
         self.tell(1)
         self.write()
@@ -73,7 +72,7 @@ class JsonlTests(SynchronousTestCase):
             "number": 2,
         }
 
-    def test_only_those_that_are_wanted(self) -> None:
+    def test_other_events_are_not_written(self) -> None:
         self.hook = self.make("publish_*")
         self.hook.event_happened(NOON, BEGIN)
         self.hook.event_happened(NOON, watched())
@@ -81,13 +80,13 @@ class JsonlTests(SynchronousTestCase):
         self.write()
         assert self.streams() == ["live/1"]
 
-    def test_what_was_there_stays(self) -> None:
+    def test_lines_are_appended_to_an_existing_file(self) -> None:
         self.path.write_text('{"stream": "old"}\n')
         self.tell(1)
         self.write()
         assert self.streams() == ["old", "live/1"]
 
-    def test_a_line_that_a_crash_tore_spoils_no_other(self) -> None:
+    def test_a_torn_last_line_is_ended_before_the_next_one(self) -> None:
         self.path.write_text('{"stream": "old"}\n{"strea')
         self.tell(1)
         self.write()
@@ -95,18 +94,15 @@ class JsonlTests(SynchronousTestCase):
         assert lines[1] == '{"strea'
         assert json.loads(lines[2])["stream"] == "live/1"
 
-    def test_nothing_is_done_to_a_file_that_gets_no_line(self) -> None:
+    def test_a_file_that_gets_no_line_is_not_touched(self) -> None:
         self.path.write_text("precious")
-        self.write_nothing()
-        assert self.path.read_text() == "precious"
-
-    def write_nothing(self) -> None:
         hook = self.make("play_*")
         hook.event_happened(NOON, started(1))
-        hook.stopService()
+        self.successResultOf(hook.stopService())
+        assert self.path.read_text() == "precious"
 
-    def test_a_file_that_was_moved_away(self) -> None:
-        """logrotate renames it; with a signal or without, the next line begins a new file."""
+    def test_a_renamed_file_is_followed_by_a_new_one(self) -> None:
+        """As logrotate does; no signal is needed."""
         self.tell(1)
         self.write()
         self.path.rename(self.folder / "events.jsonl.1")
@@ -115,7 +111,7 @@ class JsonlTests(SynchronousTestCase):
         assert self.streams() == ["live/2"]
         assert self.streams(self.folder / "events.jsonl.1") == ["live/1"]
 
-    def test_a_file_that_was_replaced_by_an_empty_one(self) -> None:
+    def test_a_replaced_file_gets_the_next_line(self) -> None:
         """As logrotate does with `create`."""
         self.tell(1)
         self.write()
@@ -125,7 +121,7 @@ class JsonlTests(SynchronousTestCase):
         self.write()
         assert self.streams() == ["live/2"]
 
-    def test_a_signal_opens_it_again(self) -> None:
+    def test_a_reload_opens_the_file_again(self) -> None:
         self.tell(1)
         self.write()
         current = self.hook._current
@@ -135,13 +131,13 @@ class JsonlTests(SynchronousTestCase):
         assert self.hook._current is not current
         assert self.streams() == ["live/1", "live/2"]
 
-    def test_a_signal_before_the_first_line(self) -> None:
+    def test_a_reload_before_the_first_line_does_nothing(self) -> None:
         self.hook.reload()
         self.tell(1)
         self.write()
         assert self.streams() == ["live/1"]
 
-    def test_a_file_that_was_deleted_or_emptied(self) -> None:
+    def test_a_deleted_or_emptied_file_gets_the_next_line(self) -> None:
         self.tell(1)
         self.write()
         self.path.unlink()
@@ -153,7 +149,7 @@ class JsonlTests(SynchronousTestCase):
         self.write()
         assert self.streams() == ["live/3"]
 
-    def test_a_folder_that_cannot_be_written_loses_nothing_once_it_can(self) -> None:
+    def test_lines_wait_for_a_path_that_cannot_be_written(self) -> None:
         self.path.mkdir()
         self.tell(1)
         self.write()
@@ -166,21 +162,25 @@ class JsonlTests(SynchronousTestCase):
         # That it failed is told there, too.
         assert self.streams() == ["live/1", None, "live/2"]
 
-    def test_ten_thousand_events_for_a_disk_that_hangs(self) -> None:
-        """There is no thread that writes here: they wait, within the bound."""
+    def test_lines_beyond_16_mib_are_lost_counted_and_reported(self) -> None:
+        """No thread writes here: the lines wait."""
         self.tell(*range(10_000))
-        assert self.hook.event_log.lost == 0
+        writer = self.hook.writer
+        assert writer is not None
+        assert writer.lost == 0
         self.tell(*range(200_000))
-        lost = self.hook.event_log.lost
+        lost = writer.lost
         assert lost > 0
-        assert any("cannot keep up" in line for line in self.lines())
-        assert self.hook.event_log._queue.size <= 16 * 1024 * 1024
+        assert writer.queued_bytes <= 16 * 1024 * 1024
         self.write()
-        self.hook.event_log.tell_losses()
+        assert self.lines() == [
+            f"The disk of {self.path} cannot keep up: events are lost from now on, and counted",
+            f"{lost} events are not in {self.path}: its disk could not keep up",
+        ]
         self.write()
         assert json.loads(self.path.read_text().splitlines()[-1])["count"] == lost
 
-    def test_the_end(self) -> None:
+    def test_a_stop_writes_everything_and_a_new_start_appends(self) -> None:
         self.tell(1)
         self.hook.event_happened(NOON, ServerStopped(instance="run-1", duration=1.0))
         self.successResultOf(self.hook.stopService())
@@ -191,10 +191,9 @@ class JsonlTests(SynchronousTestCase):
         self.successResultOf(self.hook.stopService())
         assert self.streams() == ["live/1", None, "live/3"]
 
-    def test_a_torn_line_is_cut_off_even_if_the_file_was_emptied_meanwhile(self) -> None:
+    def test_a_torn_line_is_removed_even_if_the_file_was_emptied_meanwhile(self) -> None:
         self.path.write_text("old\n")
         file = open_for_appending(self.path)
-        assert isinstance(file, AppendFile)
         file.append(b"whole\n")
         file.append(b"tor")
         file.truncate(6)
@@ -207,7 +206,7 @@ class JsonlTests(SynchronousTestCase):
         assert self.path.exists()
         file.close()
 
-    def test_arguments_that_cannot_be_used(self) -> None:
+    def test_unusable_arguments_are_refused_with_the_reason(self) -> None:
         reactor: Any = Clock()
         for argument, message in (
             ("", "the name of the file is missing"),

@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rtmprelay.errors import ConfigError
 from rtmprelay.events import ServerStarted
-from rtmprelay.hooks.event_choice import chosen_events
+from rtmprelay.hooks.event_queue import chosen_events
 from rtmprelay.hooks.webhook import STOP_TIMEOUT, Webhook, WebhookSettings, make_webhook
 from rtmprelay.http_client.poster import HttpPoster, read_address
 from tests.access.log_keeping import KeptLog
@@ -57,7 +57,7 @@ class WebhookTests(SynchronousTestCase):
             for request in self.agent.requests
         ]
 
-    def test_an_event(self) -> None:
+    def test_an_event_is_posted_as_a_line_of_json(self) -> None:
         self.hook.event_happened(NOON, ServerStarted(instance="run-1", version="1", host="h"))
         self.last.answer(200)
         self.tell(1)
@@ -71,7 +71,7 @@ class WebhookTests(SynchronousTestCase):
             "number": 2,
         }
 
-    def test_one_after_the_other(self) -> None:
+    def test_the_next_event_is_posted_when_the_last_one_is_answered(self) -> None:
         self.tell(1, 2, 3)
         assert len(self.agent.requests) == 1
         for count in (2, 3):
@@ -82,7 +82,7 @@ class WebhookTests(SynchronousTestCase):
         assert [request.json["number"] for request in self.agent.requests] == [1, 2, 3]
         assert not self.clock.getDelayedCalls()
 
-    def test_only_those_that_are_wanted(self) -> None:
+    def test_other_events_are_neither_posted_nor_numbered(self) -> None:
         self.make(events=chosen_events(["publish_*"]))
         self.agent.status = 204
         self.hook.event_happened(NOON, watched())
@@ -92,7 +92,7 @@ class WebhookTests(SynchronousTestCase):
             ("publish_started", 1)
         ]
 
-    def test_what_happens_before_it_is_started_is_told_then(self) -> None:
+    def test_events_before_the_start_are_posted_after_it(self) -> None:
         self.make(start=False)
         self.tell(1, 2)
         assert self.agent.requests == []
@@ -102,7 +102,7 @@ class WebhookTests(SynchronousTestCase):
 
     # -- trying again ----------------------------------------------------------------------------------------
 
-    def test_it_is_tried_again_later_and_later(self) -> None:
+    def test_a_refused_event_is_posted_again_after_doubling_delays(self) -> None:
         self.tell(1, 2)
         for delay in (1, 2, 4, 8, 16, 32):
             attempts = len(self.agent.requests)
@@ -119,7 +119,7 @@ class WebhookTests(SynchronousTestCase):
             "https://hooks.example/events takes events again",
         ]
 
-    def test_whatever_goes_wrong_on_the_way(self) -> None:
+    def test_every_temporary_failure_leads_to_another_attempt(self) -> None:
         self.tell(1)
         self.last.fail(ConnectionRefusedError())
         self.clock.advance(1)
@@ -132,7 +132,7 @@ class WebhookTests(SynchronousTestCase):
         self.last.answer(200)
         assert self.told() == ["live/1"] * 7
 
-    def test_what_is_refused_is_not_tried_again(self) -> None:
+    def test_a_permanent_refusal_loses_the_event_and_reports_the_loss(self) -> None:
         self.tell(1, 2)
         self.last.answer(400)
         # The one that was lost is told of first.
@@ -141,7 +141,7 @@ class WebhookTests(SynchronousTestCase):
         assert self.told() == ["live/1", 1, "live/2"]
         assert self.agent.requests[1].json["number"] == 1
         assert (
-            "1 events were not told to https://hooks.example/events: it answered with status 400"
+            "1 events were not sent to https://hooks.example/events: it answered with status 400"
             in "".join(self.lines())
         )
 
@@ -151,7 +151,7 @@ class WebhookTests(SynchronousTestCase):
         self.clock.advance(100)
         assert len(self.agent.requests) == 1
 
-    def test_an_event_is_not_tried_for_ever(self) -> None:
+    def test_an_event_is_lost_after_the_last_attempt(self) -> None:
         self.make(attempts=3)
         self.tell(1)
         for _ in range(3):
@@ -163,7 +163,7 @@ class WebhookTests(SynchronousTestCase):
         self.last.answer(204)
         assert self.told() == ["live/1"] * 3 + [1, "live/2"]
 
-    def test_a_server_that_refuses_everything_is_not_asked_more_and_more(self) -> None:
+    def test_a_server_that_refuses_everything_gets_one_report_per_loss(self) -> None:
         self.agent.status = 400
         self.tell(*range(1, 101))
         assert len(self.agent.requests) == 199
@@ -171,7 +171,7 @@ class WebhookTests(SynchronousTestCase):
 
     # -- bounds ----------------------------------------------------------------------------------------------
 
-    def test_ten_thousand_events_for_a_server_that_hangs(self) -> None:
+    def test_a_server_that_hangs_costs_the_oldest_of_ten_thousand_events(self) -> None:
         began = time.thread_time()
         self.tell(*range(10_000))
         took = time.thread_time() - began
@@ -181,13 +181,13 @@ class WebhookTests(SynchronousTestCase):
         assert len(self.agent.requests) == 1
         assert self.hook._queue.lost == 8999
         assert self.lines() == [
-            "1 events were not told to https://hooks.example/events: more than 1000 wait (1 in all)"
+            "1 events were not sent to https://hooks.example/events: more than 1000 wait (1 in all)"
         ]
         self.clock.advance(10)
         self.tell(10_000)
-        assert "8999 events were not told" in self.lines()[-1]
+        assert "8999 events were not sent" in self.lines()[-1]
 
-    def test_the_oldest_are_lost_and_the_receiver_hears_how_many(self) -> None:
+    def test_the_receiver_gets_the_number_of_lost_events_in_their_place(self) -> None:
         self.make(queue=3)
         self.tell(*range(1, 11))
         self.agent.status = 204
@@ -197,7 +197,7 @@ class WebhookTests(SynchronousTestCase):
 
     # -- the end ---------------------------------------------------------------------------------------------
 
-    def test_it_stops_when_all_is_told(self) -> None:
+    def test_a_stop_waits_for_the_waiting_events(self) -> None:
         self.tell(1, 2)
         stopped = self.hook.stopService()
         self.assertNoResult(stopped)
@@ -207,17 +207,17 @@ class WebhookTests(SynchronousTestCase):
         assert self.told() == ["live/1", "live/2"]
         assert not self.clock.getDelayedCalls()
 
-    def test_it_does_not_wait_for_ever(self) -> None:
+    def test_a_stop_cancels_the_post_after_its_timeout(self) -> None:
         self.tell(1, 2, 3)
         stopped = self.hook.stopService()
         self.clock.advance(STOP_TIMEOUT + 0.1)
         self.successResultOf(stopped)
         assert self.agent.requests[0].cancelled
-        assert "events were not told" in self.lines()[-1]
+        assert "events were not sent" in self.lines()[-1]
         assert self.hook._queue.lost == 3
         assert not self.clock.getDelayedCalls()
 
-    def test_nor_between_two_attempts(self) -> None:
+    def test_a_stop_cancels_the_wait_for_the_next_attempt(self) -> None:
         self.tell(1)
         for _ in range(4):
             self.last.answer(500)
@@ -230,10 +230,14 @@ class WebhookTests(SynchronousTestCase):
         assert len(self.agent.requests) == attempts
         assert not self.clock.getDelayedCalls()
 
-    def test_one_that_has_nothing_to_tell_stops_at_once(self) -> None:
+    def test_an_idle_hook_stops_at_once_and_posts_nothing_any_more(self) -> None:
         self.successResultOf(self.hook.stopService())
+        self.tell(1)
+        assert self.agent.requests == []
+        assert not self.clock.getDelayedCalls()
+        assert self.lines() == []
 
-    def test_it_can_be_started_again(self) -> None:
+    def test_events_after_a_stop_wait_for_the_next_start(self) -> None:
         self.successResultOf(self.hook.stopService())
         self.tell(1)
         assert self.agent.requests == []
@@ -241,12 +245,12 @@ class WebhookTests(SynchronousTestCase):
         self.hook.startService()
         assert self.told() == ["live/1"]
 
-    def test_the_address_is_shown_without_its_query(self) -> None:
+    def test_the_query_of_the_address_is_not_logged(self) -> None:
         self.tell(1)
         self.last.answer(400)
         assert "MARKED" not in "".join(self.lines()) + repr(self.log)
 
-    def test_arguments(self) -> None:
+    def test_options_are_read_from_the_argument_or_refused(self) -> None:
         reactor: Any = Clock()
         hook = make_webhook("http://h/#events=publish_*&timeout=1&attempts=2&queue=3", reactor)
         settings = hook._settings

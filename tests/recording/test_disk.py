@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from rtmprelay.flv.names import parse_recording_name
-from rtmprelay.recording.paths import open_new
+from rtmprelay.recording.flv_files import create_recording
 from rtmprelay.recording.retention import delete_old
 
 NOW = 1_794_805_557.6
 
 
 def make(folder: Path, key: str = "live/test", segment: int | None = None) -> Path:
-    path, descriptor = open_new(folder, key, NOW, segment)
-    os.close(descriptor)
-    return path
+    file = create_recording(folder, key, NOW, segment)
+    file.close()
+    return file.path
 
 
 def test_nothing_is_ever_overwritten(tmp_path: Path) -> None:

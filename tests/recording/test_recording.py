@@ -14,9 +14,10 @@ from rtmprelay.flv.repair import repair
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.recording.status import RecordingState
 from tests.access.log_keeping import kept_log
+from tests.files.memory_disk import EIO, ENOENT, ENOSPC
 from tests.flv.media import metadata_of
 from tests.helpers import audio, audio_header, group, inter, keyframe, metadata, start_frames, video_header
-from tests.recording.helpers import EIO, ENOENT, ENOSPC, Studio
+from tests.recording.helpers import Studio
 from tests.streams.helpers import KeepingSubscriber
 
 HEADERS = [video_header(), audio_header()]
@@ -42,7 +43,7 @@ def test_everything_is_recorded_and_told() -> None:
     assert studio.status.state is RecordingState.RECORDING
     assert studio.status.path == "memory/01.flv"
     studio.end()
-    assert studio.disk.frames() == [[*HEADERS, *groups(3)]]
+    assert studio.frames() == [[*HEADERS, *groups(3)]]
     assert studio.of(RecordingStarted) == [
         RecordingStarted(stream="live/test", path="memory/01.flv", segment=None)
     ]
@@ -83,7 +84,7 @@ def test_a_publisher_that_returns_makes_a_new_file() -> None:
         studio.publish()
         studio.send(*start_frames(), *groups(1))
         studio.end()
-    assert studio.disk.frames() == [[*HEADERS, *groups(1)]] * 2
+    assert studio.frames() == [[*HEADERS, *groups(1)]] * 2
 
 
 def test_a_publisher_without_media_makes_no_file() -> None:
@@ -101,7 +102,7 @@ def test_audio_before_video_and_audio_only() -> None:
     frames = [audio_header(), audio(0), audio(20), video_header(), keyframe(40), inter(80)]
     studio.send(*frames)
     studio.end()
-    assert studio.disk.frames() == [frames]
+    assert studio.frames() == [frames]
     (file,) = studio.disk.files.values()
     assert file.data[4] == 5
 
@@ -113,7 +114,7 @@ def test_new_decoder_configuration_and_cues_stay_in_their_place() -> None:
     frames = [*groups(1), video_header(b"other"), cue, metadata(width=640.0), *groups(1, 240)]
     studio.send(*start_frames(), *frames)
     studio.end()
-    assert studio.disk.frames() == [[*HEADERS, *frames]]
+    assert studio.frames() == [[*HEADERS, *frames]]
     (file,) = studio.disk.files.values()
     assert metadata_of(bytes(file.data))["width"] == 640.0
 
@@ -138,7 +139,7 @@ def test_record_this_stream_and_stop_now() -> None:
     studio.send(*groups(1, 600))
     assert (before, stopped.called) == (False, True)
     # It began where a late joiner begins: at the last keyframe.
-    assert studio.disk.frames() == [[*moved(HEADERS, 200), *groups(2, 200)]]
+    assert studio.frames() == [[*moved(HEADERS, 200), *groups(2, 200)]]
     assert [event.reason for event in studio.of(RecordingFinished)] == ["stopped on request"]
     assert studio.manager.stop_recording("live/test").called
 
@@ -192,7 +193,7 @@ def test_segments_are_cut_at_keyframes_and_make_the_whole() -> None:
     for frame in (*start_frames(), *groups(13)):
         studio.send(frame)
     studio.end()
-    files = studio.disk.frames()
+    files = studio.frames()
     assert [len(file) for file in files] == [2 + 50, 2 + 50, 2 + 30]
     for number, file in enumerate(files):
         begin = 1000 * number
@@ -216,7 +217,7 @@ def test_segments_by_size_in_one_batch() -> None:
     studio.publish()
     studio.send(*start_frames(), *groups(40))
     studio.end()
-    files = studio.disk.frames()
+    files = studio.frames()
     assert len(files) > 3
     assert all(file[2].payload[:2] == b"\x17\x01" for file in files)
     assert without_startup(files) == groups(40)
@@ -228,7 +229,7 @@ def test_segments_of_audio_only() -> None:
     frames = [audio(20 * number) for number in range(120)]
     studio.send(audio_header(), *frames)
     studio.end()
-    files = studio.disk.frames()
+    files = studio.frames()
     assert [file[1].timestamp_ms for file in files] == [0, 1000, 2000]
     assert without_startup(files) == frames
 
@@ -241,7 +242,7 @@ def test_segments_go_on_across_the_end_of_the_circle() -> None:
     ]
     studio.send(*HEADERS, *frames)
     studio.end()
-    files = studio.disk.frames()
+    files = studio.frames()
     assert [file[2].timestamp_ms for file in files] == [(1 << 32) - 1000, 0]
     assert without_startup(files) == frames
 
@@ -271,16 +272,16 @@ def test_a_full_disk_costs_recorded_frames_only() -> None:
     # What fitted is a whole file, metadata included.
     (file,) = studio.disk.files.values()
     assert metadata_of(bytes(file.data))["filesize"] == float(len(file.data)) <= 3000.0
-    assert without_startup(studio.disk.frames()) == groups(40)[: len(studio.disk.frames()[0]) - 2]
+    assert without_startup(studio.frames()) == groups(40)[: len(studio.frames()[0]) - 2]
 
     # The disk is back: the next attempt is at a keyframe, in a new file, with headers.
-    studio.disk.size = None
+    studio.disk.size = 10**9
     studio.clock.advance(5)
     studio.send(inter(8040), audio(8040), *groups(2, 8200))
     assert studio.status.state.value == "recording"
     assert studio.status.last_error is None
     assert studio.status.dropped_by_reason["waiting_for_keyframe"] == 2
-    assert studio.disk.frames()[1] == [*moved(HEADERS, 8200), *groups(2, 8200)]
+    assert studio.frames()[1] == [*moved(HEADERS, 8200), *groups(2, 8200)]
     studio.end()
     assert "the disk failed (ENOSPC)" in studio.of(RecordingFinished)[0].reason
     assert len(studio.of(RecordingFailed)) == 1
@@ -292,9 +293,9 @@ def test_attempts_come_later_and_later_and_leave_nothing_behind() -> None:
     studio.disk.size = 100
     attempts = []
     for second in range(40):
-        before = studio.disk.opened
+        before = studio.disk.attempts
         studio.send(*group(1000 * second))
-        if studio.disk.opened > before:
+        if studio.disk.attempts > before:
             attempts.append(second)
         studio.clock.advance(1)
     assert attempts == [0, 1, 3, 7, 15, 23, 31, 39]
@@ -317,7 +318,7 @@ def test_a_file_that_cannot_be_made(error: int, name: str) -> None:
     studio.disk.error = None
     studio.clock.advance(2)
     studio.send(*groups(1, 400))
-    assert studio.disk.frames() == [groups(1, 400)]
+    assert studio.frames() == [groups(1, 400)]
 
 
 def test_a_file_that_failed_at_once_has_no_number() -> None:
@@ -325,7 +326,7 @@ def test_a_file_that_failed_at_once_has_no_number() -> None:
     studio.publish()
     studio.disk.size = 100
     studio.send(*start_frames(), *groups(1))
-    studio.disk.size = None
+    studio.disk.size = 10**9
     studio.clock.advance(2)
     studio.send(*groups(1, 200))
     assert [event.segment for event in studio.of(RecordingStarted)] == [1]
@@ -339,9 +340,10 @@ def test_a_folder_that_vanishes_is_noticed() -> None:
     studio.disk.files.clear()
     studio.send(*groups(1, 200))
     assert [event.error for event in studio.of(RecordingFailed)] == ["ENOENT"]
+    assert (studio.status.messages_written, studio.status.dropped_by_reason) == (10, {"ENOENT": 10})
     studio.clock.advance(2)
     studio.send(*groups(1, 400))
-    assert studio.disk.frames() == [groups(1, 400)]
+    assert studio.frames() == [groups(1, 400)]
 
 
 def test_an_outage_that_goes_on_and_off_is_told_once() -> None:
@@ -377,7 +379,7 @@ def test_a_slow_disk_costs_recorded_frames_only() -> None:
     studio.work()
     studio.send(inter(3000), audio(3000), *groups(2, 3200))
     assert studio.status.dropped_by_reason == {"queue_full": lost + 2}
-    first, second = studio.disk.frames()
+    first, second = studio.frames()
     assert first == [*HEADERS, *groups(10, size=200)[: len(first) - 2]]
     # With the decoder configuration that came while frames were dropped.
     assert second == [*moved([video_header(b"new"), audio_header()], 3200), *groups(2, 3200)]
@@ -412,7 +414,7 @@ def test_the_queue_is_bounded_in_messages_too() -> None:
     assert studio.status.dropped_by_reason == {"queue_full": 900}
     studio.work()
     studio.send(audio(2000))
-    assert studio.disk.frames()[1] == [audio(2000)]
+    assert studio.frames()[1] == [audio(2000)]
 
 
 def test_decoder_configuration_without_end_is_no_attack() -> None:
@@ -424,7 +426,7 @@ def test_decoder_configuration_without_end_is_no_attack() -> None:
         studio.send(MediaFrame(MediaKind.VIDEO, 0, header))
     studio.send(*groups(1))
     studio.end()
-    assert len(studio.disk.frames()[0]) <= 64 + 10
+    assert len(studio.frames()[0]) <= 64 + 10
 
 
 def test_a_frame_that_no_tag_can_hold_is_left_out() -> None:
@@ -432,7 +434,7 @@ def test_a_frame_that_no_tag_can_hold_is_left_out() -> None:
     studio.publish()
     studio.send(*groups(1), MediaFrame(MediaKind.AUDIO, 200, bytes(1 << 24)), *groups(1, 200))
     assert studio.status.dropped_by_reason == {"too_large": 1}
-    assert studio.disk.frames() == [[*groups(1), *groups(1, 200)]]
+    assert studio.frames() == [[*groups(1), *groups(1, 200)]]
 
 
 def test_a_publisher_cannot_say_that_it_is_another_stream(tmp_path: Path) -> None:
@@ -468,10 +470,10 @@ def test_a_bug_in_one_recording_does_not_cost_the_others(monkeypatch: pytest.Mon
     studio = Studio()
     studio.publish()
     monkeypatch.setattr(studio.manager._recorders["live/test"], "work", lambda: 1 / 0)
-    told: list[str] = []
-    monkeypatch.setattr(studio.manager.writer, "_tell_failure", lambda failure, stream: told.append(stream))
     studio.key = "live/other"
     studio.publish()
-    studio.send(*groups(1))
-    assert told == ["live/test"]
-    assert studio.disk.frames() == [groups(1)]
+    with kept_log() as log:
+        studio.send(*groups(1))
+    assert log.lines == ["The recording of live/test failed"]
+    assert "ZeroDivisionError" in log.events[0]["log_failure"].getTraceback()
+    assert studio.frames() == [groups(1)]

@@ -22,15 +22,15 @@ from rtmprelay.events import (
     RecordingStarted,
     ServerStopped,
 )
+from rtmprelay.files.disk import OsFile
 from rtmprelay.flv.repair import inspect
-from rtmprelay.flv.writer import OsFile
 from rtmprelay.interfaces import IEventSink
-from rtmprelay.recording.disk import DiskFile, RecordingFile
+from rtmprelay.recording.flv_files import create_recording
 from rtmprelay.recording.manager import RecordingManager
-from rtmprelay.recording.paths import open_new
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.service import RelayService
 from rtmprelay.streams.registry import StreamRegistry
+from tests.files.hanging_file import HangingFile
 from tests.helpers import (
     EventList,
     group,
@@ -67,14 +67,13 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
     """Make managers that are stopped behind the test."""
     worlds: list[World] = []
 
-    def make_one(open_file: Any = None, **settings: Any) -> World:
+    def make_one(create_file: Any = create_recording, **settings: Any) -> World:
         values = {"record_all": True, "folder": tmp_path / "taken", "flush_interval": 0.01, **settings}
         registry, events, bus = StreamRegistry(), EventList(), EventBus()
         bus.add_sink(events)
         reactor = the_reactor()
-        more = {} if open_file is None else {"open_file": open_file}
         manager = RecordingManager(
-            RecordingSettings(**values), registry, bus, reactor, reactor.callFromThread, **more
+            RecordingSettings(**values), registry, bus, reactor, reactor.callFromThread, create_file
         )
         manager.start()
         worlds.append(World(manager, registry, events))
@@ -98,28 +97,15 @@ async def test_frames_reach_the_disk_without_being_asked(make: Make, tmp_path: P
     assert inspect(path).is_fine
 
 
-class StandingFile(DiskFile):
-    """A file on a disk that stands still until it is told to go on."""
-
-    def __init__(self, descriptor: int, path: Path, gate: threading.Event) -> None:
-        super().__init__(descriptor, path)
-        self._gate = gate
-
-    def append(self, data: bytes | memoryview) -> int:
-        self._gate.wait(20)
-        return super().append(data)
-
-
 @real_reactor_test
 async def test_a_disk_that_stands_still_does_not_touch_live(make: Make, tmp_path: Path) -> None:
     """Live goes on; what the queue cannot hold is lost, and recording goes on in a new file."""
     gate = threading.Event()
 
-    def open_standing(folder: Path, key: str, time: float, segment: int | None) -> tuple[Path, RecordingFile]:
-        path, descriptor = open_new(folder, key, time, segment)
-        return path, StandingFile(descriptor, path, gate)
+    def create_hanging(folder: Path, key: str, time: float, segment: int | None) -> HangingFile:
+        return HangingFile(create_recording(folder, key, time, segment), gate)
 
-    world = make(open_standing, queue_bytes=20_000, flush_bytes=1000)
+    world = make(create_hanging, queue_bytes=20_000, flush_bytes=1000)
     player = KeepingSubscriber()
     stream = world.publish()
     stream.subscribe(player)

@@ -158,14 +158,14 @@ def record(
     folder: Path, frames: Sequence[MediaFrame], key: str, begin: float, segment: float | None = None
 ) -> list[Path]:
     """Files by the recorder of the server, as if the frames had come one by one from that time on."""
-    from rtmprelay.recording.file_sequence import DiskSurroundings, FileSequence
+    from rtmprelay.recording.flv_files import FlvFiles, RecordingContext
     from rtmprelay.recording.settings import RecordingSettings
     from rtmprelay.streams.frames import live_frame
 
     now = begin
     before = set(folder.iterdir())
     settings = RecordingSettings(folder=folder, segment_duration=segment)
-    files = FileSequence(key, DiskSurroundings(settings, lambda: now, lambda: now, lambda _: None))
+    files = FlvFiles(key, RecordingContext(settings, lambda: now, lambda: now, lambda _: None))
     first = frames[0].timestamp_ms
     for frame in frames:
         now = begin + (frame.timestamp_ms - first) / 1000

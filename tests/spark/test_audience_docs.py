@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rtmprelay.event_log.lines import COMMON_FIELDS
+from rtmprelay.events.lines import COMMON_FIELDS
 from spark_analytics.event_schemas import EVENT_TABLES
 from spark_analytics.table import Table
 

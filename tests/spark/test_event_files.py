@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 import pytest
 
-from rtmprelay.event_log.lines import LONGEST_LINE
+from rtmprelay.events.lines import LONGEST_LINE
 from spark_analytics.errors import CatalogueError
 from spark_analytics.event_logs.copies import Row, without_copies
 from spark_analytics.event_logs.file_table import ReadResult, new_splits, updated_rows

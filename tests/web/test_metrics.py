@@ -14,8 +14,8 @@ from zope.interface import implementer
 
 from rtmprelay.config.relay import RelayConfig
 from rtmprelay.events import ConnectionClosed
+from rtmprelay.files.disk import error_name
 from rtmprelay.interfaces import IFrameSubscriber
-from rtmprelay.recording.disk import name_of
 from rtmprelay.recording.status import QUEUE_FULL, TOO_LARGE, WAITING_FOR_KEYFRAME
 from rtmprelay.service import RelayService
 from rtmprelay.streams.accounting import DropReason
@@ -174,7 +174,7 @@ def test_destination_has_a_series_for_every_state_and_drop_reason() -> None:
 
 def test_losses_of_recordings_are_counted_from_zero() -> None:
     """Prometheus computes a rate from two samples: the first loss must not be the first sample."""
-    losses = {QUEUE_FULL, WAITING_FOR_KEYFRAME, TOO_LARGE, name_of(OSError(errno.ENOSPC, "full"))}
+    losses = {QUEUE_FULL, WAITING_FOR_KEYFRAME, TOO_LARGE, error_name(OSError(errno.ENOSPC, "full"))}
     dropped = families(Web())["rtmprelay_recording_dropped_messages"]
     assert {sample.labels["reason"]: sample.value for sample in dropped.samples} == dict.fromkeys(losses, 0.0)
 

@@ -1,38 +1,44 @@
-"""One event as one line of JSON."""
+"""One event as one line of JSON: for the event log, and for hooks that write or post events."""
 
 from __future__ import annotations
 
 import json
 import math
+import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import Enum
 
-from rtmprelay.events import Event
+from rtmprelay.events.base import Event
 
-#: No line of a usual event is near this. What is longer has its texts cut: peers choose some of them.
+#: No line of a usual event is near this. The texts in longer ones are cut: peers choose some of them.
 LONGEST_LINE = 65_536
 
-#: How much of each text is left in such a line.
-_CUT_TEXT = 1000
+#: How much is left of each text in such a line.
+_LONGEST_TEXT = 1000
 
-#: What every line has, in this order; the event's own fields follow.
+#: The first fields of every line, in this order. The event's own fields follow.
 COMMON_FIELDS = ("time", "event", "connection", "stream", "instance", "number")
 
-#: What tells lines apart stays whole. A stream's name is bounded where it comes in.
+#: These tell lines apart, and are never cut. A stream's name is bounded where it comes in.
 _NEVER_CUT = frozenset(COMMON_FIELDS)
 
 
+def new_instance() -> str:
+    """A name for one run of a server that no other run has, on any machine. Names sort by the time of their start."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+
+
 def encode_line(time: float, event: Event, instance: str, number: int) -> bytes:
-    """The line, with its line feed. Nothing but ASCII is in it, and no other line feed.
+    """The line with its line feed. There is no other line feed in it, and nothing but ASCII.
 
     Args:
-        instance: Which run of the server it was: connections are numbered anew in each.
-        number: The events of this run are counted from 1, those that are lost included.
+        instance: The run of the server. Connections are numbered from 1 in each run.
+        number: Counts the events of a run from 1, lost ones included.
     """
     fields = event.fields()
     line: dict[str, object] = {
-        "time": written_time(time),
+        "time": format_time(time),
         "event": event.name,
         "connection": fields.pop("connection", None),
         "stream": fields.pop("stream", None),
@@ -46,8 +52,8 @@ def encode_line(time: float, event: Event, instance: str, number: int) -> bytes:
     return text.encode("ascii") + b"\n"
 
 
-def written_time(time: float) -> str:
-    """A time as the log has it, such as `2026-11-16T12:34:56.789012Z`."""
+def format_time(time: float) -> str:
+    """A time such as `2026-11-16T12:34:56.789012Z`. All have the same length, so that they sort as text."""
     return datetime.fromtimestamp(time, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -55,12 +61,12 @@ def _to_json(line: Mapping[str, object]) -> str:
     try:
         return json.dumps(line, default=_plain, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError):
-        # A number that JSON does not have, or keys that are no text.
+        # NaN, an infinity, or a key that is no text.
         return json.dumps({key: _clean(value) for key, value in line.items()}, separators=(",", ":"))
 
 
 def _plain(value: object) -> object:
-    """What JSON has for a value of another kind. A secret shows its mask, and nothing else."""
+    """A value of another type as one that JSON has. Of a secret that is its mask."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, set | frozenset | tuple):
@@ -84,4 +90,4 @@ def _cut(value: object) -> object:
     if isinstance(value, bool | int | float) or value is None:
         return value
     text = value if isinstance(value, str) else str(value)
-    return text if len(text) <= _CUT_TEXT else text[:_CUT_TEXT] + "..."
+    return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "..."

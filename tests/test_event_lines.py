@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtmprelay import events
-from rtmprelay.event_log.lines import COMMON_FIELDS, LONGEST_LINE, encode_line, written_time
+from rtmprelay.events.lines import COMMON_FIELDS, LONGEST_LINE, encode_line, format_time
 from rtmprelay.secret import Secret
 from tests.event_log.helpers import INSTANCE, NOON
 
@@ -110,9 +110,9 @@ def test_a_long_line_keeps_its_numbers() -> None:
 
 @given(st.floats(min_value=0, max_value=4e9))
 def test_times_have_one_width_and_sort_as_text(time: float) -> None:
-    text = written_time(time)
+    text = format_time(time)
     assert len(text) == len("2026-11-16T12:00:00.250000Z")
-    assert text <= written_time(time + 1)
+    assert text <= format_time(time + 1)
 
 
 @given(st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.floats() | st.text()))
