@@ -176,15 +176,16 @@ def unlock(page: Browser) -> None:
         until(lambda: page.count(".controls"), "the controls")
 
 
-def wait_for_pictures(page: Browser, selector: str, wanted: int) -> None:
-    """Wait until a canvas has shown so many different images."""
+def wait_for_images(page: Browser, selector: str, wanted: int) -> int:
+    """Wait until a canvas has shown so many different images, and return their number."""
     seen: set[str] = set()
 
     def enough() -> bool:
         seen.add(page.run("return document.querySelector(arguments[0]).toDataURL()", selector))
         return len(seen) >= wanted
 
-    until(enough, f"{wanted} pictures")
+    until(enough, f"{wanted} images")
+    return len(seen)
 
 
 def hide(page: Browser, hidden: bool) -> None:
@@ -223,7 +224,7 @@ def test_page_has_no_controls_without_the_token(page: Browser) -> None:
 def test_plots_show_new_samples(page: Browser) -> None:
     for selector in (STREAM, card("destination", "first")):
         page.run("document.querySelector(arguments[0]).scrollIntoView()", selector)
-        wait_for_pictures(page, f"{selector} canvas", 4)
+        assert wait_for_images(page, f"{selector} canvas", 4) == 4
     page.run("scrollTo(0, 0)")
 
 
@@ -242,7 +243,7 @@ def test_preview_plays_near_the_live_edge_and_downloads_only_while_visible(
     page.run("const video = document.querySelector('video'); video.currentTime = video.buffered.start(0)")
     until(lambda: page.run(VIDEO)["behind"] < 2, "the live edge")
     hide(page, True)
-    until(lambda: live.metric(watching) == 0, "the end of the download while nobody looks")
+    until(lambda: live.metric(watching) == 0, "the end of the download while the page is hidden")
     hide(page, False)
     until(lambda: live.metric(watching) == 1, "the new download")
     page.click(f"{STREAM} [data-part=preview]")
