@@ -39,7 +39,7 @@ def read_size(text: str, least: int = 1) -> int:
 def read_duration(text: str, least: float = 0.001) -> float:
     """Seconds from `40ms`, `90s`, `30m`, `12h`, `7d` or `2w`.
 
-    A number without a unit is refused: whoever writes 7 and means days must not lose recordings after seven seconds.
+    A number without a unit is refused: an operator who writes 7 and means days must not lose recordings after 7 seconds.
 
     Raises:
         ConfigError: The text is no duration, or the duration is less than `least`.

@@ -58,7 +58,7 @@ def test_every_line_has_the_common_fields_first() -> None:
     assert tuple(line) == COMMON_FIELDS
 
 
-def test_what_an_event_has_not_is_null() -> None:
+def test_common_fields_that_an_event_lacks_are_null() -> None:
     line = decoded(events.RecordingDeleted(path="x.flv", bytes=5, reason="too old"))
     assert tuple(line) == (*COMMON_FIELDS, "path", "bytes", "reason")
     assert line["connection"] is None
@@ -81,17 +81,17 @@ def test_what_an_event_has_not_is_null() -> None:
         ([{(1, 2): Colour.RED}, float("nan")], [{"(1, 2)": "red"}, None]),
     ],
 )
-def test_values_that_json_has_not(value: object, written: object) -> None:
+def test_values_that_json_lacks_are_replaced(value: object, written: object) -> None:
     assert decoded(Anything(what=value))["what"] == written
 
 
-def test_a_secret_shows_its_mask_only() -> None:
+def test_of_a_secret_only_the_mask_is_written() -> None:
     line = encode_line(NOON, Anything(what={"key": Secret("hush-hush")}), INSTANCE, 1)
     assert b"hush" not in line
     assert b"<secret " in line
 
 
-def test_a_line_is_bounded_and_the_stream_stays_whole() -> None:
+def test_a_long_text_is_cut_but_not_the_stream() -> None:
     stream = "live/" + "\U0001f600" * 4000
     line = encode_line(
         NOON, events.PublishRefused(connection="c1", stream=stream, reason="x" * 10**6), INSTANCE, 1
@@ -101,7 +101,7 @@ def test_a_line_is_bounded_and_the_stream_stays_whole() -> None:
     assert json.loads(line)["reason"] == "x" * 1000 + "..."
 
 
-def test_a_long_line_keeps_its_numbers() -> None:
+def test_a_cut_line_keeps_its_numbers() -> None:
     line = decoded(Anything(what=["x" * 100_000, 5]))
     assert len(line["what"]) == 1003
     event = events.CommandIgnored(connection="c1", command="y" * 100_000)

@@ -23,7 +23,7 @@ _MAX_WRITE = MEBIBYTE
 class LineSettings:
     """How lines are written, and what that may cost."""
 
-    #: Begin a new file when one would have more bytes than this. A day always has its own.
+    #: Begin a new file when one would have more bytes than this. Each day begins a new file too.
     max_file_size: int = 64 * MEBIBYTE
     #: Bytes of lines that may wait for the disk: some 50,000 events.
     queue_bytes: int = 16 * MEBIBYTE

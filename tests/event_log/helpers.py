@@ -24,20 +24,20 @@ INSTANCE = "20261116-120000-abcdef"
 
 
 def parse(data: bytes) -> list[dict[str, Any]]:
-    """The complete lines in a file; what is behind the last line feed is torn."""
+    """The complete lines in a file; what follows the last line feed is torn."""
     return [json.loads(line) for line in data.split(b"\n")[:-1]]
 
 
-class Desk:
-    """An event log in memory; the disk works when it is told to."""
+class EventLogHarness:
+    """An event log in memory; the disk works when `work` is called."""
 
     def __init__(self, **settings: Any) -> None:
         self.clock = Clock()
         self.clock.advance(NOON)
         self.disk = MemoryDisk()
         self.bus = EventBus(self.clock.seconds)
-        self.told = EventList()
-        self.bus.add_sink(self.told)
+        self.events = EventList()
+        self.bus.add_sink(self.events)
         self.settings = EventLogSettings(folder=Path("memory"), **{"alive_interval": 0, **settings})
         self.log = EventLog(
             Path("memory"),
@@ -58,7 +58,7 @@ class Desk:
         """All complete lines of all files."""
         return [line for file in self.disk.files.values() for line in parse(bytes(file.data))]
 
-    def tell(self, count: int = 1, work: bool = True) -> None:
+    def publish_plays(self, count: int = 1, work: bool = True) -> None:
         for number in range(count):
             self.publish(PlayStarted(connection=f"c{number:06d}", stream="live/test"))
         if work:

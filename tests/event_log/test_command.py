@@ -26,7 +26,7 @@ def read(*arguments: str) -> Options:
     return options
 
 
-def test_the_options(tmp_path: Path) -> None:
+def test_all_options_are_read_and_create_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "events"
     settings = read("--event-log", str(folder))["config"].event_log
     assert (settings.folder, settings.gzip, settings.keep) == (folder, False, None)
@@ -51,13 +51,13 @@ def test_the_options(tmp_path: Path) -> None:
         (["--keep-event-log", "7d"], "--keep-event-log: there is no event log; give --event-log"),
     ],
 )
-def test_what_cannot_be_used_is_told(arguments: list[str], message: str) -> None:
-    with pytest.raises(SystemExit, match=r"^rtmprelay: ") as told:
+def test_a_wrong_option_is_refused_with_the_reason(arguments: list[str], message: str) -> None:
+    with pytest.raises(SystemExit, match=r"^rtmprelay: ") as caught:
         read(*arguments)
-    assert message in str(told.value)
+    assert message in str(caught.value)
 
 
-def test_a_signal_completes_the_file(tmp_path: Path) -> None:
+def test_sigterm_completes_the_file(tmp_path: Path) -> None:
     server = Server(tmp_path, "--event-log", "events")
     try:
         BlockingClient(server.port()).socket.close()
@@ -105,7 +105,7 @@ def test_kill_minus_nine_leaves_complete_lines(tmp_path: Path) -> None:
         assert sorted(of_one) == list(range(1, len(of_one) + 1))
 
 
-def test_a_torn_file_is_left_alone_and_a_new_one_is_begun(tmp_path: Path) -> None:
+def test_a_torn_file_is_left_alone_and_a_new_one_begins(tmp_path: Path) -> None:
     """What a power failure leaves in the middle of a line is not continued, and not lost when it is compressed."""
     folder = tmp_path / "events"
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""The event log's thread: on a real disk, on one that stands still, and inside a service."""
+"""The event log with its thread: on a real disk, on one that hangs, and inside a service."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from tests.helpers import (
 EVENT = PlayStarted(connection="c000001", stream="live/test")
 
 
-class World:
+class ThreadedEventLog:
     """An event log with its thread."""
 
     def __init__(self, folder: Path, settings: dict[str, Any], create_file: Any = create_event_log) -> None:
         self.folder = folder
         self.bus = EventBus()
-        self.told = EventList()
-        self.bus.add_sink(self.told)
+        self.events = EventList()
+        self.bus.add_sink(self.events)
         reactor = the_reactor()
         self.log = EventLog(
             folder,
@@ -64,40 +64,42 @@ def lines_in(folder: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda line: int(line["number"]))
 
 
-Make = Callable[..., World]
+Make = Callable[..., ThreadedEventLog]
 
 
 @real_reactor_fixture
 async def make(tmp_path: Path) -> AsyncIterator[Make]:
-    """Make event logs that are stopped behind the test."""
-    worlds: list[World] = []
+    """Make event logs that are stopped after the test."""
+    started: list[ThreadedEventLog] = []
 
-    def make_one(create_file: Any = create_event_log, **settings: Any) -> World:
-        worlds.append(World(tmp_path / "events", {"flush_interval": 0.01, **settings}, create_file))
-        return worlds[-1]
+    def make_one(create_file: Any = create_event_log, **settings: Any) -> ThreadedEventLog:
+        started.append(
+            ThreadedEventLog(tmp_path / "events", {"flush_interval": 0.01, **settings}, create_file)
+        )
+        return started[-1]
 
     yield make_one
-    for world in worlds:
-        await world.log.stop()
+    for harness in started:
+        await harness.log.stop()
 
 
 @real_reactor_test
-async def test_events_reach_the_disk_without_being_asked(make: Make) -> None:
-    world = make()
+async def test_events_are_on_the_disk_soon_after_they_happened(make: Make) -> None:
+    harness = make()
     for count in range(1, 30):
-        world.bus.publish(EVENT)
+        harness.bus.publish(EVENT)
         # Each time the thread was idle before.
-        await until(lambda count=count: len(world.lines()) == count, "the line")  # type: ignore[misc]
+        await until(lambda count=count: len(harness.lines()) == count, "the line")  # type: ignore[misc]
 
 
 @real_reactor_test
-async def test_much_at_once_is_written_at_once(make: Make) -> None:
-    world = make(flush_interval=1000.0, flush_bytes=10_000)
+async def test_many_bytes_are_written_at_once(make: Make) -> None:
+    harness = make(flush_interval=1000.0, flush_bytes=10_000)
     for _ in range(1000):
-        world.bus.publish(EVENT)
-    await until(lambda: len(world.lines()) > 900, "most lines")
-    await world.log.stop()
-    assert [line["number"] for line in world.lines()] == list(range(1, 1001))
+        harness.bus.publish(EVENT)
+    await until(lambda: len(harness.lines()) > 900, "most lines")
+    await harness.log.stop()
+    assert [line["number"] for line in harness.lines()] == list(range(1, 1001))
 
 
 def hanging_disk(gate: threading.Event) -> Callable[[Path, float], HangingFile]:
@@ -105,49 +107,52 @@ def hanging_disk(gate: threading.Event) -> Callable[[Path, float], HangingFile]:
 
 
 @real_reactor_test
-async def test_a_disk_that_stands_still_is_not_waited_for(make: Make) -> None:
+async def test_nobody_waits_for_a_disk_that_hangs(make: Make) -> None:
     gate = threading.Event()
-    world = make(hanging_disk(gate), queue_bytes=100_000)
+    harness = make(hanging_disk(gate), queue_bytes=100_000)
     try:
         began = IReactorTime(the_reactor()).seconds()
         for _ in range(2000):
-            world.bus.publish(EVENT)
+            harness.bus.publish(EVENT)
         assert IReactorTime(the_reactor()).seconds() - began < 5
-        assert world.log.writer is not None
-        lost = world.log.writer.lost
+        assert harness.log.writer is not None
+        lost = harness.log.writer.lost
         assert 0 < lost < 2000
     finally:
         gate.set()
-    await until(lambda: world.told.of(EventsLost), "the account of what was lost")
-    assert [event.count for event in world.told.of(EventsLost)] == [lost]
-    await until(lambda: world.lines()[-1]["event"] == "events_lost", "its line")
-    assert len(world.lines()) == 2000 - lost + 1
-    assert world.lines()[-1]["number"] == 2001
+    await until(lambda: harness.events.of(EventsLost), "the account of what was lost")
+    assert [event.count for event in harness.events.of(EventsLost)] == [lost]
+    await until(lambda: harness.lines()[-1]["event"] == "events_lost", "its line")
+    assert len(harness.lines()) == 2000 - lost + 1
+    assert harness.lines()[-1]["number"] == 2001
 
 
 @real_reactor_test
-async def test_a_stop_waits_for_a_disk_only_so_long(make: Make) -> None:
+async def test_a_stop_waits_for_a_hanging_disk_until_its_timeout(make: Make) -> None:
     gate = threading.Event()
-    world = make(hanging_disk(gate), stop_timeout=0.1)
-    world.bus.publish(EVENT)
-    await world.log.stop()
+    harness = make(hanging_disk(gate), stop_timeout=0.1)
+    harness.bus.publish(EVENT)
+    with kept_log() as log:
+        await harness.log.stop()
+    assert log.lines == [f"{harness.folder} was not completed within 0.1 s: its disk does not answer"]
+    assert harness.lines() == []
     gate.set()
-    await until(lambda: world.lines(), "the line")
+    await until(lambda: harness.lines(), "the line")
 
 
 @real_reactor_test
-async def test_a_bug_in_the_thread_harms_nobody(make: Make) -> None:
+async def test_a_bug_in_the_thread_is_logged_and_harms_nobody(make: Make) -> None:
     def broken(folder: Path, time: float) -> OsFile:
         raise ZeroDivisionError
 
     with kept_log() as log:
-        world = make(broken)
-        world.bus.publish(EVENT)
+        harness = make(broken)
+        harness.bus.publish(EVENT)
         await until(lambda: log.lines, "the end of the thread")
-        world.bus.publish(EVENT)
-        await world.log.stop()
-    assert log.lines == [f"A bug: no more events are written to {world.folder}"]
-    assert world.lines() == []
+        harness.bus.publish(EVENT)
+        await harness.log.stop()
+    assert log.lines == [f"A bug: no more events are written to {harness.folder}"]
+    assert harness.lines() == []
 
 
 def event_log_threads() -> set[threading.Thread]:
@@ -155,15 +160,15 @@ def event_log_threads() -> set[threading.Thread]:
 
 
 @real_reactor_test
-async def test_a_service_writes_all_that_happens_in_it(tmp_path: Path) -> None:
+async def test_a_service_writes_all_its_events(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "events"
     service = RelayService(
         RelayConfig(
             listen=("tcp:0:interface=127.0.0.1",), event_log=EventLogSettings(folder=folder, gzip=True)
         )
     )
-    told = EventList()
-    service.events.add_sink(told)
+    events = EventList()
+    service.events.add_sink(events)
     for run in (1, 2):
         service.startService()
         port = getattr(service.addresses[0], "port", 0)
@@ -181,7 +186,7 @@ async def test_a_service_writes_all_that_happens_in_it(tmp_path: Path) -> None:
         for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
         for line in parse(path.read_bytes())
     ]
-    assert [line["event"] for line in lines] == [event.name for event in told.events]
+    assert [line["event"] for line in lines] == [event.name for event in events.events]
     first, second = (lines[: len(lines) // 2], lines[len(lines) // 2 :])
     for run_lines in (first, second):
         assert run_lines[0]["event"] == "server_started"
@@ -210,13 +215,13 @@ async def test_a_service_without_an_event_log_has_no_thread_and_no_folder(
 
 
 @real_reactor_test
-async def test_a_folder_that_cannot_be_made_stops_nobody(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_created_is_reported_and_harms_nobody(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     settings = EventLogSettings(folder=tmp_path / "file" / "events")
     service = RelayService(RelayConfig(listen=(), event_log=settings))
-    told = EventList()
-    service.events.add_sink(told)
+    events = EventList()
+    service.events.add_sink(events)
     service.startService()
-    await until(lambda: len(told.events) > 1, "the failure")
-    assert told.events[1].name == "event_log_failed"
+    await until(lambda: len(events.events) > 1, "the failure")
+    assert events.events[1].name == "event_log_failed"
     await service.stopService()

@@ -1,4 +1,4 @@
-"""A program for each event: a few at once, not for ever, and told nothing that is secret."""
+"""A program for each event: a few at once, for a limited time, and without the relay's secrets."""
 
 # Much of trial has no types yet.
 # mypy: disallow-untyped-calls=False
@@ -68,7 +68,7 @@ class ExecTests(SynchronousTestCase):
         assert function == program.run
         return program.ended
 
-    def tell(self, *numbers: int) -> None:
+    def send(self, *numbers: int) -> None:
         for number in numbers:
             self.hook.event_happened(NOON, started(number))
 
@@ -76,7 +76,7 @@ class ExecTests(SynchronousTestCase):
         return self.log.lines
 
     def test_a_program_gets_the_event_in_its_environment(self) -> None:
-        self.tell(1)
+        self.send(1)
         (program,) = self.programs
         assert program.path == "/bin/it"
         assert program.variables["RTMPRELAY_EVENT"] == "publish_started"
@@ -91,7 +91,7 @@ class ExecTests(SynchronousTestCase):
         assert self.programs == []
 
     def test_four_programs_run_at_once_and_the_next_one_starts_when_one_ends(self) -> None:
-        self.tell(*range(10))
+        self.send(*range(10))
         assert len(self.programs) == 4
         self.programs[2].ended.callback(None)
         assert [program.variables["RTMPRELAY_STREAM"] for program in self.programs] == [
@@ -100,14 +100,14 @@ class ExecTests(SynchronousTestCase):
 
     def test_events_before_the_start_wait_for_it(self) -> None:
         self.make(start=False)
-        self.tell(1)
+        self.send(1)
         assert self.programs == []
         self.hook.startService()
         assert len(self.programs) == 1
 
     def test_a_program_over_its_timeout_is_terminated_then_killed(self) -> None:
         self.make(timeout=5.0)
-        self.tell(1)
+        self.send(1)
         (program,) = self.programs
         self.clock.advance(4.9)
         assert program.signals == []
@@ -122,17 +122,17 @@ class ExecTests(SynchronousTestCase):
 
     def test_failures_are_logged_once_in_ten_seconds_with_their_count(self) -> None:
         for number in range(100):
-            self.tell(number)
+            self.send(number)
             self.programs[-1].ended.callback("it ended with status 1")
         assert len(self.log) == 1
         self.clock.advance(11)
-        self.tell(1)
+        self.send(1)
         self.programs[-1].ended.callback("it ended with status 1")
         assert "(99 more since the last report)" in self.lines()[1]
 
     def test_a_program_that_hangs_costs_the_oldest_of_ten_thousand_events(self) -> None:
         began = time.thread_time()
-        self.tell(*range(10_000))
+        self.send(*range(10_000))
         # Some microseconds each; of our own time, whatever else the machine does.
         assert time.thread_time() - began < 2.0
         assert len(self.programs) == 4
@@ -146,16 +146,16 @@ class ExecTests(SynchronousTestCase):
     # -- the end ---------------------------------------------------------------------------------------------
 
     def test_an_idle_hook_stops_at_once_and_runs_nothing_any_more(self) -> None:
-        self.tell(1)
+        self.send(1)
         self.programs[0].ended.callback(None)
         self.successResultOf(self.hook.stopService())
-        self.tell(2)
+        self.send(2)
         assert len(self.programs) == 1
         assert not self.clock.getDelayedCalls()
         assert self.lines() == []
 
     def test_a_stop_waits_for_the_programs_of_waiting_events(self) -> None:
-        self.tell(*range(6))
+        self.send(*range(6))
         stopped = self.hook.stopService()
         self.assertNoResult(stopped)
         for number in range(6):
@@ -164,7 +164,7 @@ class ExecTests(SynchronousTestCase):
         assert not self.clock.getDelayedCalls()
 
     def test_a_stop_terminates_and_kills_programs_that_take_too_long(self) -> None:
-        self.tell(*range(6))
+        self.send(*range(6))
         stopped = self.hook.stopService()
         self.clock.advance(STOP_TIMEOUT)
         assert all(program.signals == ["end"] for program in self.programs)
@@ -178,7 +178,7 @@ class ExecTests(SynchronousTestCase):
         assert not self.clock.getDelayedCalls()
 
     def test_a_program_that_cannot_be_killed_does_not_hold_up_the_stop(self) -> None:
-        self.tell(1)
+        self.send(1)
         stopped = self.hook.stopService()
         self.clock.advance(STOP_TIMEOUT)
         self.clock.advance(GRACE / 2)
@@ -227,18 +227,18 @@ def test_a_field_with_several_values_is_json() -> None:
 
 def test_programs_do_not_inherit_the_keys_in_the_relays_environment() -> None:
     own = {"PATH": "/bin", "RTMPRELAY_HTTP_TOKEN": "MARKED", "YOUTUBE_KEY": "MARKED", "LD_PRELOAD": "MARKED"}
-    told = environment(NOON, started(), own)
-    assert told["PATH"] == "/bin"
-    assert "MARKED" not in repr(told)
+    variables = environment(NOON, started(), own)
+    assert variables["PATH"] == "/bin"
+    assert "MARKED" not in repr(variables)
 
 
 def test_characters_that_no_variable_can_hold_are_replaced() -> None:
     event = started()
     odd = type(event)(connection="c\0d\n\x1b[2J", stream="\ud800" + "x" * 100_000)
-    told = environment(NOON, odd, {})
-    assert told["RTMPRELAY_CONNECTION"] == "c?d??[2J"
-    assert len(told["RTMPRELAY_STREAM"]) <= 8192
-    assert all("\0" not in value and value.encode() for value in told.values())
+    variables = environment(NOON, odd, {})
+    assert variables["RTMPRELAY_CONNECTION"] == "c?d??[2J"
+    assert len(variables["RTMPRELAY_STREAM"]) <= 8192
+    assert all("\0" not in value and value.encode() for value in variables.values())
 
 
 # -- real programs, without a reactor ------------------------------------------------------------------------------

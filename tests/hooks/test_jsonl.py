@@ -41,7 +41,7 @@ class JsonlTests(SynchronousTestCase):
         hook.startService()
         return hook
 
-    def tell(self, *numbers: int) -> None:
+    def send(self, *numbers: int) -> None:
         for number in numbers:
             self.hook.event_happened(NOON, started(number))
 
@@ -59,7 +59,7 @@ class JsonlTests(SynchronousTestCase):
 
     def test_each_event_is_a_line_with_instance_and_number(self) -> None:
         self.hook.event_happened(NOON, BEGIN)
-        self.tell(1)
+        self.send(1)
         self.write()
         first, second = [json.loads(line) for line in self.path.read_text().splitlines()]
         assert (first["event"], first["instance"], first["number"]) == ("server_started", "run-1", 1)
@@ -76,19 +76,19 @@ class JsonlTests(SynchronousTestCase):
         self.hook = self.make("publish_*")
         self.hook.event_happened(NOON, BEGIN)
         self.hook.event_happened(NOON, watched())
-        self.tell(1)
+        self.send(1)
         self.write()
         assert self.streams() == ["live/1"]
 
     def test_lines_are_appended_to_an_existing_file(self) -> None:
         self.path.write_text('{"stream": "old"}\n')
-        self.tell(1)
+        self.send(1)
         self.write()
         assert self.streams() == ["old", "live/1"]
 
     def test_a_torn_last_line_is_ended_before_the_next_one(self) -> None:
         self.path.write_text('{"stream": "old"}\n{"strea')
-        self.tell(1)
+        self.send(1)
         self.write()
         lines = self.path.read_text().splitlines()
         assert lines[1] == '{"strea'
@@ -103,72 +103,72 @@ class JsonlTests(SynchronousTestCase):
 
     def test_a_renamed_file_is_followed_by_a_new_one(self) -> None:
         """As logrotate does; no signal is needed."""
-        self.tell(1)
+        self.send(1)
         self.write()
         self.path.rename(self.folder / "events.jsonl.1")
-        self.tell(2)
+        self.send(2)
         self.write()
         assert self.streams() == ["live/2"]
         assert self.streams(self.folder / "events.jsonl.1") == ["live/1"]
 
     def test_a_replaced_file_gets_the_next_line(self) -> None:
         """As logrotate does with `create`."""
-        self.tell(1)
+        self.send(1)
         self.write()
         self.path.rename(self.folder / "events.jsonl.1")
         self.path.touch()
-        self.tell(2)
+        self.send(2)
         self.write()
         assert self.streams() == ["live/2"]
 
     def test_a_reload_opens_the_file_again(self) -> None:
-        self.tell(1)
+        self.send(1)
         self.write()
         current = self.hook._current
         self.hook.reload()
-        self.tell(2)
+        self.send(2)
         self.write()
         assert self.hook._current is not current
         assert self.streams() == ["live/1", "live/2"]
 
     def test_a_reload_before_the_first_line_does_nothing(self) -> None:
         self.hook.reload()
-        self.tell(1)
+        self.send(1)
         self.write()
         assert self.streams() == ["live/1"]
 
     def test_a_deleted_or_emptied_file_gets_the_next_line(self) -> None:
-        self.tell(1)
+        self.send(1)
         self.write()
         self.path.unlink()
-        self.tell(2)
+        self.send(2)
         self.write()
         assert self.streams() == ["live/2"]
         os.truncate(self.path, 0)
-        self.tell(3)
+        self.send(3)
         self.write()
         assert self.streams() == ["live/3"]
 
     def test_lines_wait_for_a_path_that_cannot_be_written(self) -> None:
         self.path.mkdir()
-        self.tell(1)
+        self.send(1)
         self.write()
         (line,) = self.lines()
         assert line == f"Events cannot be written to {self.path}: Is a directory"
         self.path.rmdir()
         self.clock.advance(2)
-        self.tell(2)
+        self.send(2)
         self.write()
-        # That it failed is told there, too.
+        # The failure itself is an event too.
         assert self.streams() == ["live/1", None, "live/2"]
 
     def test_lines_beyond_16_mib_are_lost_counted_and_reported(self) -> None:
         """No thread writes here: the lines wait."""
-        self.tell(*range(10_000))
+        self.send(*range(10_000))
         writer = self.hook.writer
         assert writer is not None
         assert writer.lost == 0
-        self.tell(*range(200_000))
+        self.send(*range(200_000))
         lost = writer.lost
         assert lost > 0
         assert writer.queued_bytes <= 16 * 1024 * 1024
@@ -181,13 +181,13 @@ class JsonlTests(SynchronousTestCase):
         assert json.loads(self.path.read_text().splitlines()[-1])["count"] == lost
 
     def test_a_stop_writes_everything_and_a_new_start_appends(self) -> None:
-        self.tell(1)
+        self.send(1)
         self.hook.event_happened(NOON, ServerStopped(instance="run-1", duration=1.0))
         self.successResultOf(self.hook.stopService())
         assert self.streams() == ["live/1", None]
-        self.tell(2)
+        self.send(2)
         self.hook.startService()
-        self.tell(3)
+        self.send(3)
         self.successResultOf(self.hook.stopService())
         assert self.streams() == ["live/1", None, "live/3"]
 

@@ -1,4 +1,4 @@
-"""Events are posted in their order; whoever is slow loses some, and nobody waits."""
+"""Events are posted in their order; a slow receiver loses some, and nothing waits for it."""
 
 # Much of trial has no types yet.
 # mypy: disallow-untyped-calls=False
@@ -39,7 +39,7 @@ class WebhookTests(SynchronousTestCase):
         if start:
             self.hook.startService()
 
-    def tell(self, *numbers: int) -> None:
+    def send(self, *numbers: int) -> None:
         for number in numbers:
             self.hook.event_happened(NOON + number, started(number))
 
@@ -50,7 +50,7 @@ class WebhookTests(SynchronousTestCase):
     def last(self) -> Posted:
         return self.agent.requests[-1]
 
-    def told(self) -> list[Any]:
+    def posted(self) -> list[Any]:
         """What was posted: the streams, or how many events were lost."""
         return [
             request.json["stream"] if request.json["event"] != "events_lost" else request.json["count"]
@@ -60,7 +60,7 @@ class WebhookTests(SynchronousTestCase):
     def test_an_event_is_posted_as_a_line_of_json(self) -> None:
         self.hook.event_happened(NOON, ServerStarted(instance="run-1", version="1", host="h"))
         self.last.answer(200)
-        self.tell(1)
+        self.send(1)
         assert self.last.method == b"POST"
         assert self.last.json == {
             "time": "2026-11-16T12:00:01.000000Z",
@@ -72,13 +72,13 @@ class WebhookTests(SynchronousTestCase):
         }
 
     def test_the_next_event_is_posted_when_the_last_one_is_answered(self) -> None:
-        self.tell(1, 2, 3)
+        self.send(1, 2, 3)
         assert len(self.agent.requests) == 1
         for count in (2, 3):
             self.last.answer(204)
             assert len(self.agent.requests) == count
         self.last.answer(204)
-        assert self.told() == ["live/1", "live/2", "live/3"]
+        assert self.posted() == ["live/1", "live/2", "live/3"]
         assert [request.json["number"] for request in self.agent.requests] == [1, 2, 3]
         assert not self.clock.getDelayedCalls()
 
@@ -86,7 +86,7 @@ class WebhookTests(SynchronousTestCase):
         self.make(events=chosen_events(["publish_*"]))
         self.agent.status = 204
         self.hook.event_happened(NOON, watched())
-        self.tell(1)
+        self.send(1)
         # A gap in the numbers means a loss: what nobody wanted has none.
         assert [(request.json["event"], request.json["number"]) for request in self.agent.requests] == [
             ("publish_started", 1)
@@ -94,16 +94,16 @@ class WebhookTests(SynchronousTestCase):
 
     def test_events_before_the_start_are_posted_after_it(self) -> None:
         self.make(start=False)
-        self.tell(1, 2)
+        self.send(1, 2)
         assert self.agent.requests == []
         self.agent.status = 204
         self.hook.startService()
-        assert self.told() == ["live/1", "live/2"]
+        assert self.posted() == ["live/1", "live/2"]
 
     # -- trying again ----------------------------------------------------------------------------------------
 
     def test_a_refused_event_is_posted_again_after_doubling_delays(self) -> None:
-        self.tell(1, 2)
+        self.send(1, 2)
         for delay in (1, 2, 4, 8, 16, 32):
             attempts = len(self.agent.requests)
             self.last.answer(503)
@@ -113,14 +113,14 @@ class WebhookTests(SynchronousTestCase):
             assert len(self.agent.requests) == attempts + 1
         self.last.answer(200)
         self.last.answer(200)
-        assert self.told() == ["live/1"] * 7 + ["live/2"]
+        assert self.posted() == ["live/1"] * 7 + ["live/2"]
         assert self.lines() == [
             "https://hooks.example/events does not take events: it answered with status 503",
             "https://hooks.example/events takes events again",
         ]
 
     def test_every_temporary_failure_leads_to_another_attempt(self) -> None:
-        self.tell(1)
+        self.send(1)
         self.last.fail(ConnectionRefusedError())
         self.clock.advance(1)
         self.clock.advance(5)
@@ -130,15 +130,15 @@ class WebhookTests(SynchronousTestCase):
             self.last.answer(status)
             self.clock.advance(60)
         self.last.answer(200)
-        assert self.told() == ["live/1"] * 7
+        assert self.posted() == ["live/1"] * 7
 
     def test_a_permanent_refusal_loses_the_event_and_reports_the_loss(self) -> None:
-        self.tell(1, 2)
+        self.send(1, 2)
         self.last.answer(400)
-        # The one that was lost is told of first.
-        assert self.told() == ["live/1", 1]
+        # The loss is reported before the next event.
+        assert self.posted() == ["live/1", 1]
         self.last.answer(204)
-        assert self.told() == ["live/1", 1, "live/2"]
+        assert self.posted() == ["live/1", 1, "live/2"]
         assert self.agent.requests[1].json["number"] == 1
         assert (
             "1 events were not sent to https://hooks.example/events: it answered with status 400"
@@ -146,26 +146,26 @@ class WebhookTests(SynchronousTestCase):
         )
 
     def test_a_redirect_is_not_followed(self) -> None:
-        self.tell(1)
+        self.send(1)
         self.last.answer(302)
         self.clock.advance(100)
         assert len(self.agent.requests) == 1
 
     def test_an_event_is_lost_after_the_last_attempt(self) -> None:
         self.make(attempts=3)
-        self.tell(1)
+        self.send(1)
         for _ in range(3):
             self.last.answer(500)
             self.clock.advance(60)
-        assert self.told() == ["live/1"] * 3
-        self.tell(2)
+        assert self.posted() == ["live/1"] * 3
+        self.send(2)
         self.agent.status = 204
         self.last.answer(204)
-        assert self.told() == ["live/1"] * 3 + [1, "live/2"]
+        assert self.posted() == ["live/1"] * 3 + [1, "live/2"]
 
     def test_a_server_that_refuses_everything_gets_one_report_per_loss(self) -> None:
         self.agent.status = 400
-        self.tell(*range(1, 101))
+        self.send(*range(1, 101))
         assert len(self.agent.requests) == 199
         assert len(self.log) <= 2
 
@@ -173,7 +173,7 @@ class WebhookTests(SynchronousTestCase):
 
     def test_a_server_that_hangs_costs_the_oldest_of_ten_thousand_events(self) -> None:
         began = time.thread_time()
-        self.tell(*range(10_000))
+        self.send(*range(10_000))
         took = time.thread_time() - began
         # Some microseconds each; of our own time, whatever else the machine does.
         assert took < 2.0
@@ -184,31 +184,31 @@ class WebhookTests(SynchronousTestCase):
             "1 events were not sent to https://hooks.example/events: more than 1000 wait (1 in all)"
         ]
         self.clock.advance(10)
-        self.tell(10_000)
+        self.send(10_000)
         assert "8999 events were not sent" in self.lines()[-1]
 
     def test_the_receiver_gets_the_number_of_lost_events_in_their_place(self) -> None:
         self.make(queue=3)
-        self.tell(*range(1, 11))
+        self.send(*range(1, 11))
         self.agent.status = 204
         self.last.answer(204)
-        assert self.told() == ["live/1", 6, "live/8", "live/9", "live/10"]
+        assert self.posted() == ["live/1", 6, "live/8", "live/9", "live/10"]
         assert [request.json["number"] for request in self.agent.requests] == [1, 7, 8, 9, 10]
 
     # -- the end ---------------------------------------------------------------------------------------------
 
     def test_a_stop_waits_for_the_waiting_events(self) -> None:
-        self.tell(1, 2)
+        self.send(1, 2)
         stopped = self.hook.stopService()
         self.assertNoResult(stopped)
         self.agent.status = 204
         self.last.answer(204)
         self.successResultOf(stopped)
-        assert self.told() == ["live/1", "live/2"]
+        assert self.posted() == ["live/1", "live/2"]
         assert not self.clock.getDelayedCalls()
 
     def test_a_stop_cancels_the_post_after_its_timeout(self) -> None:
-        self.tell(1, 2, 3)
+        self.send(1, 2, 3)
         stopped = self.hook.stopService()
         self.clock.advance(STOP_TIMEOUT + 0.1)
         self.successResultOf(stopped)
@@ -218,7 +218,7 @@ class WebhookTests(SynchronousTestCase):
         assert not self.clock.getDelayedCalls()
 
     def test_a_stop_cancels_the_wait_for_the_next_attempt(self) -> None:
-        self.tell(1)
+        self.send(1)
         for _ in range(4):
             self.last.answer(500)
             self.clock.advance(8)
@@ -232,21 +232,21 @@ class WebhookTests(SynchronousTestCase):
 
     def test_an_idle_hook_stops_at_once_and_posts_nothing_any_more(self) -> None:
         self.successResultOf(self.hook.stopService())
-        self.tell(1)
+        self.send(1)
         assert self.agent.requests == []
         assert not self.clock.getDelayedCalls()
         assert self.lines() == []
 
     def test_events_after_a_stop_wait_for_the_next_start(self) -> None:
         self.successResultOf(self.hook.stopService())
-        self.tell(1)
+        self.send(1)
         assert self.agent.requests == []
         self.agent.status = 204
         self.hook.startService()
-        assert self.told() == ["live/1"]
+        assert self.posted() == ["live/1"]
 
     def test_the_query_of_the_address_is_not_logged(self) -> None:
-        self.tell(1)
+        self.send(1)
         self.last.answer(400)
         assert "MARKED" not in "".join(self.lines()) + repr(self.log)
 

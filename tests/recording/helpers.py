@@ -23,8 +23,8 @@ from tests.streams.helpers import FakePublisher
 _E = TypeVar("_E", bound=Event)
 
 
-class Studio:
-    """One recorded stream and its publisher; the disk works when it is told to."""
+class RecordingHarness:
+    """One recorded stream and its publisher; the disk works when `work` is called."""
 
     def __init__(self, key: str = "live/test", **settings: Any) -> None:
         self.clock = Clock()

@@ -23,7 +23,7 @@ def make(folder: Path, key: str = "live/test", segment: int | None = None) -> Pa
     return file.path
 
 
-def test_nothing_is_ever_overwritten(tmp_path: Path) -> None:
+def test_a_name_that_is_taken_gets_the_next_number(tmp_path: Path) -> None:
     names = [make(tmp_path).name for _ in range(3)]
     assert names == [f"live_test_20261116_050557{copy}.flv" for copy in ("", "-2", "-3")]
     assert make(tmp_path, segment=2).name == "live_test_20261116_050557_0002.flv"
@@ -43,7 +43,7 @@ def test_nothing_is_ever_overwritten(tmp_path: Path) -> None:
         "a/..",
     ],
 )
-def test_any_stream_stays_in_the_folder(tmp_path: Path, key: str) -> None:
+def test_the_file_of_any_stream_is_in_the_folder(tmp_path: Path, key: str) -> None:
     folder = tmp_path / "recordings"
     path = make(folder, key)
     assert path.parent == folder
@@ -52,7 +52,7 @@ def test_any_stream_stays_in_the_folder(tmp_path: Path, key: str) -> None:
     assert parse_recording_name(path.name) is not None
 
 
-def test_a_folder_that_is_gone_is_made_again_but_not_what_is_above(tmp_path: Path) -> None:
+def test_a_folder_that_is_gone_is_created_again_but_not_its_parent(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         make(tmp_path / "disk" / "recordings")
     (tmp_path / "disk").mkdir()
@@ -82,13 +82,13 @@ def test_recordings_that_are_too_old_are_deleted(tmp_path: Path) -> None:
     assert remaining(tmp_path) == {path.name for path in paths[3:]}
 
 
-def test_the_oldest_are_deleted_when_they_are_too_many_bytes(tmp_path: Path) -> None:
+def test_the_oldest_recordings_are_deleted_until_the_rest_fits(tmp_path: Path) -> None:
     paths = [old(tmp_path, day) for day in (3, 1, 2, 5, 4)]
     delete_old(tmp_path, set(), 0, None, 250)
     assert remaining(tmp_path) == {paths[3].name, paths[4].name}
 
 
-def test_active_files_count_and_are_never_deleted(tmp_path: Path) -> None:
+def test_files_that_are_being_written_count_and_are_never_deleted(tmp_path: Path) -> None:
     active, *others = [old(tmp_path, day) for day in range(1, 6)]
     delete_old(tmp_path, {active}, 100 * 86400, 1.0, None)
     assert remaining(tmp_path) == {active.name}
@@ -97,7 +97,7 @@ def test_active_files_count_and_are_never_deleted(tmp_path: Path) -> None:
     assert remaining(tmp_path) == {active.name, others[-1].name}
 
 
-def test_what_is_no_recording_is_none_of_our_business(tmp_path: Path) -> None:
+def test_files_that_are_no_recordings_are_left_alone(tmp_path: Path) -> None:
     strangers = ["notes.txt", "film.flv", "live_test.flv", ".repair-x.tmp", "live_test_20261101_120000.mp4"]
     for name in strangers:
         (tmp_path / name).write_bytes(bytes(1000))
@@ -110,7 +110,7 @@ def test_what_is_no_recording_is_none_of_our_business(tmp_path: Path) -> None:
     assert delete_old(tmp_path / "absent", set(), 1e12, 1.0, 1) == []
 
 
-def test_what_cannot_be_deleted_is_left(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_deleted_is_skipped(tmp_path: Path) -> None:
     old(tmp_path, 1)
 
     def refuse(path: Path) -> None:
@@ -157,7 +157,7 @@ manager.writer.work()
 
 
 def test_files_that_may_not_grow_are_whole_up_to_the_limit(tmp_path: Path) -> None:
-    """The quota of a process: the system takes a part of a write, then refuses. Live loses nothing."""
+    """A size limit of the process: the system takes a part of a write, then refuses. The live stream loses nothing."""
     root = Path(__file__).parents[2]
     subprocess.run([sys.executable, "-c", LIMITED, str(tmp_path)], check=True, cwd=root, timeout=60)
     files = sorted(tmp_path.iterdir())

@@ -114,7 +114,7 @@ async def test_what_is_published_is_what_is_recorded(
 
 @real_reactor_test
 async def test_segments_make_the_whole(ffmpeg: FFmpeg, recording_relay: StartRelay, folder: Path) -> None:
-    """Each segment plays alone; one behind the other they are the stream."""
+    """Each segment plays alone; joined they are the stream."""
     source = ffmpeg.make("segmented.flv", f"{PICTURE} {TONE} -t 8 {H264_AAC}")
     relay = recording_relay(segment_duration=2.0)
     await record(ffmpeg, relay, source, speed=6.0)
@@ -194,7 +194,7 @@ async def test_a_disk_that_fills_up_does_not_touch_live(
     assert main(["check", *map(str, again)]) == 0
     assert complaints(ffmpeg, again[0]) == ""
     failures = [event for event in relay.events if isinstance(event, RecordingFailed)]
-    assert [failure.error for failure in failures] == ["ENOSPC"], "told once"
+    assert [failure.error for failure in failures] == ["ENOSPC"]
 
 
 def test_the_tool_needs_no_twisted(tmp_path: Path) -> None:

@@ -18,12 +18,12 @@ def parse(*arguments: str) -> RecordingSettings:
     return cast(RelayConfig, options["config"]).recording
 
 
-def test_nothing_is_recorded_unless_asked_for() -> None:
+def test_nothing_is_recorded_by_default() -> None:
     assert parse() == RecordingSettings()
     assert not parse("--segment-duration", "30m").wants("live/test")
 
 
-def test_all_options(tmp_path: Path) -> None:
+def test_all_options_are_read_and_create_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
     assert parse(
         *("--record-all", "--record-dir", str(folder), "--segment-duration", "30m", "--segment-size", "2G"),
@@ -46,7 +46,7 @@ def test_all_options(tmp_path: Path) -> None:
         keep=7 * 86400.0,
         max_total_size=100 << 30,
     )
-    assert not folder.parent.exists(), "options make nothing"
+    assert not folder.parent.exists()
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_all_options(tmp_path: Path) -> None:
         (["--record-all", "--record-dir", "a\0b"], "--record-dir: .* cannot be a folder"),
     ],
 )
-def test_wrong_options_are_told_in_one_line(arguments: list[str], sentence: str) -> None:
-    with pytest.raises(SystemExit, match=sentence) as told:
+def test_a_wrong_option_is_refused_in_one_line(arguments: list[str], sentence: str) -> None:
+    with pytest.raises(SystemExit, match=sentence) as caught:
         parse(*arguments)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)

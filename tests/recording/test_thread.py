@@ -1,4 +1,4 @@
-"""The writer's thread, on a real disk and on one that stands still."""
+"""Recordings with their thread, on a real disk and on one that hangs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tests.helpers import (
 from tests.streams.helpers import FakePublisher, KeepingSubscriber
 
 
-class World:
+class ThreadedRecordings:
     """A manager with its thread, and what happened."""
 
     def __init__(self, manager: RecordingManager, registry: StreamRegistry, events: EventList) -> None:
@@ -59,15 +59,15 @@ class World:
         self.registry.unpublish(self.registry.live(key), self.publisher, True)
 
 
-Make = Callable[..., World]
+Make = Callable[..., ThreadedRecordings]
 
 
 @real_reactor_fixture
 async def make(tmp_path: Path) -> AsyncIterator[Make]:
-    """Make managers that are stopped behind the test."""
-    worlds: list[World] = []
+    """Make managers that are stopped after the test."""
+    started: list[ThreadedRecordings] = []
 
-    def make_one(create_file: Any = create_recording, **settings: Any) -> World:
+    def make_one(create_file: Any = create_recording, **settings: Any) -> ThreadedRecordings:
         values = {"record_all": True, "folder": tmp_path / "taken", "flush_interval": 0.01, **settings}
         registry, events, bus = StreamRegistry(), EventList(), EventBus()
         bus.add_sink(events)
@@ -76,66 +76,66 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
             RecordingSettings(**values), registry, bus, reactor, reactor.callFromThread, create_file
         )
         manager.start()
-        worlds.append(World(manager, registry, events))
-        return worlds[-1]
+        started.append(ThreadedRecordings(manager, registry, events))
+        return started[-1]
 
     yield make_one
-    for world in worlds:
-        await world.manager.stop()
+    for harness in started:
+        await harness.manager.stop()
 
 
 @real_reactor_test
-async def test_frames_reach_the_disk_without_being_asked(make: Make, tmp_path: Path) -> None:
-    world = make()
-    stream = world.publish()
+async def test_frames_are_on_the_disk_soon_after_they_came(make: Make, tmp_path: Path) -> None:
+    harness = make()
+    stream = harness.publish()
     stream.publish_frames([*start_frames(), *group(0)], 0.0)
-    await until(lambda: world.events.of(RecordingStarted), "the start")
+    await until(lambda: harness.events.of(RecordingStarted), "the start")
     (path,) = (tmp_path / "taken").iterdir()
     assert inspect(path).tags == 3 + 10
-    world.unpublish()
-    await until(lambda: world.events.of(RecordingFinished), "the end")
+    harness.unpublish()
+    await until(lambda: harness.events.of(RecordingFinished), "the end")
     assert inspect(path).is_fine
 
 
 @real_reactor_test
-async def test_a_disk_that_stands_still_does_not_touch_live(make: Make, tmp_path: Path) -> None:
-    """Live goes on; what the queue cannot hold is lost, and recording goes on in a new file."""
+async def test_a_disk_that_hangs_costs_recorded_frames_only(make: Make, tmp_path: Path) -> None:
+    """Players get every frame. Recording continues in a new file."""
     gate = threading.Event()
 
     def create_hanging(folder: Path, key: str, time: float, segment: int | None) -> HangingFile:
         return HangingFile(create_recording(folder, key, time, segment), gate)
 
-    world = make(create_hanging, queue_bytes=20_000, flush_bytes=1000)
+    harness = make(create_hanging, queue_bytes=20_000, flush_bytes=1000)
     player = KeepingSubscriber()
-    stream = world.publish()
+    stream = harness.publish()
     stream.subscribe(player)
     try:
         stream.publish_frames(start_frames(), 0.0)
         for number in range(100):
             stream.publish_frames(group(200 * number, size=500), 0.0)
         assert len(player.frames) == 3 + 1000
-        (status,) = world.manager.statuses()
+        (status,) = harness.manager.statuses()
         assert status.bytes_queued <= 20_000
         assert status.dropped_by_reason["queue_full"] > 900
     finally:
         gate.set()
-    await until(lambda: world.manager.statuses()[0].bytes_queued == 0, "the queue to be empty")
+    await until(lambda: harness.manager.statuses()[0].bytes_queued == 0, "the queue to be empty")
     stream.publish_frames(group(30_000), 0.0)
-    await until(lambda: len(world.events.of(RecordingStarted)) == 2, "the second file")
-    assert [event.error for event in world.events.of(RecordingFailed)] == ["queue_full"]
-    world.unpublish()
-    await until(lambda: len(world.events.of(RecordingFinished)) == 2, "the end")
-    paths = [Path(event.path) for event in world.events.of(RecordingFinished)]
+    await until(lambda: len(harness.events.of(RecordingStarted)) == 2, "the second file")
+    assert [event.error for event in harness.events.of(RecordingFailed)] == ["queue_full"]
+    harness.unpublish()
+    await until(lambda: len(harness.events.of(RecordingFinished)) == 2, "the end")
+    paths = [Path(event.path) for event in harness.events.of(RecordingFinished)]
     assert all(inspect(path).is_fine for path in paths)
     assert inspect(paths[1]).tags == 3 + 10
 
 
 @real_reactor_test
-async def test_a_folder_that_vanishes_comes_back(make: Make, tmp_path: Path) -> None:
-    world = make(retry_after=0.05)
-    stream = world.publish()
+async def test_a_deleted_folder_is_created_again(make: Make, tmp_path: Path) -> None:
+    harness = make(retry_after=0.05)
+    stream = harness.publish()
     stream.publish_frames([*start_frames(), *group(0)], 0.0)
-    await until(lambda: world.events.of(RecordingStarted), "the start")
+    await until(lambda: harness.events.of(RecordingStarted), "the start")
     shutil.rmtree(tmp_path / "taken")
     number = 1
 
@@ -143,39 +143,39 @@ async def test_a_folder_that_vanishes_comes_back(make: Make, tmp_path: Path) -> 
         nonlocal number
         stream.publish_frames(group(200 * number), 0.0)
         number += 1
-        return len(world.events.of(RecordingStarted)) > 1
+        return len(harness.events.of(RecordingStarted)) > 1
 
     await until(again, "the second file")
-    assert [event.error for event in world.events.of(RecordingFailed)] == ["ENOENT"]
-    world.unpublish()
-    await until(lambda: len(world.events.of(RecordingFinished)) > 1, "the end")
+    assert [event.error for event in harness.events.of(RecordingFailed)] == ["ENOENT"]
+    harness.unpublish()
+    await until(lambda: len(harness.events.of(RecordingFinished)) > 1, "the end")
     (path,) = (tmp_path / "taken").iterdir()
     assert inspect(path).is_fine
 
 
 @real_reactor_test
-async def test_old_recordings_make_room(make: Make, tmp_path: Path) -> None:
-    world = make(max_total_size=200_000, metadata_space=100_000)
+async def test_the_oldest_recordings_are_deleted_when_a_recording_ends(make: Make, tmp_path: Path) -> None:
+    harness = make(max_total_size=200_000, metadata_space=100_000)
     for _ in range(4):
-        world.publish().publish_frames([*start_frames(), *group(0)], 0.0)
-        world.unpublish()
-        await until(lambda: world.manager.writer.is_idle, "the end")
-    await until(lambda: len(world.events.of(RecordingDeleted)) == 3, "the deletions")
-    assert [event.path for event in world.events.of(RecordingDeleted)] == [
-        event.path for event in world.events.of(RecordingFinished)[:3]
+        harness.publish().publish_frames([*start_frames(), *group(0)], 0.0)
+        harness.unpublish()
+        await until(lambda: harness.manager.writer.is_idle, "the end")
+    await until(lambda: len(harness.events.of(RecordingDeleted)) == 3, "the deletions")
+    assert [event.path for event in harness.events.of(RecordingDeleted)] == [
+        event.path for event in harness.events.of(RecordingFinished)[:3]
     ]
     assert len(list((tmp_path / "taken").iterdir())) == 1
 
 
 @real_reactor_test
-async def test_a_manager_can_start_again(make: Make) -> None:
-    world = make()
+async def test_a_stopped_manager_can_be_started_again(make: Make) -> None:
+    harness = make()
     for count in range(1, 31):
-        world.publish().publish_frames(group(0), 0.0)
-        await world.manager.stop()
-        assert len(world.events.of(RecordingFinished)) == count
-        world.unpublish()
-        world.manager.start()
+        harness.publish().publish_frames(group(0), 0.0)
+        await harness.manager.stop()
+        assert len(harness.events.of(RecordingFinished)) == count
+        harness.unpublish()
+        harness.manager.start()
 
 
 @real_reactor_test

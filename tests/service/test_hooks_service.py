@@ -1,4 +1,4 @@
-"""Hooks on a real relay: they hear everything, slow nobody down, and stop with it."""
+"""Hooks on a real relay: they get all events, slow nothing down, and stop with it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Start = Callable[..., RelayService]
 
 @real_reactor_fixture
 async def receiver() -> AsyncIterator[RawHttpServer]:
-    """A server that is told of events."""
+    """A server that receives events."""
     server = RawHttpServer().listen()
     yield server
     await server.stop()
@@ -54,32 +54,32 @@ def endpoint(service: RelayService) -> str:
     return f"tcp:127.0.0.1:{getattr(service.addresses[0], 'port', 0)}"
 
 
-async def stop_in_time(service: RelayService, within: float = 5.0) -> float:
-    """Stop a relay; how long it took."""
-    began = the_reactor().seconds()
-    await service.stopService()
-    took: float = the_reactor().seconds() - began
-    assert took < within
-    return took
+async def stop_in_time(service: RelayService, within: float = 15.0) -> None:
+    """Stop a relay. A busy machine keeps the bound; a relay that waits for a hook that hangs does not."""
+    stopping = service.stopService()
+    stopping.addTimeout(within, the_reactor())
+    await stopping
 
 
 @real_reactor_test
-async def test_a_webhook_hears_everything_in_order(start: Start, receiver: RawHttpServer) -> None:
+async def test_a_webhook_gets_all_events_in_order(start: Start, receiver: RawHttpServer) -> None:
     service = start(make_webhook(receiver.url("/events"), the_reactor()))
     client = await connect_client(endpoint(service))
     await client.publish("film")
     await stop_in_time(service)
-    told = [json.loads(body) for _, body in receiver.requests]
-    names = [one["event"] for one in told]
+    lines = [json.loads(body) for _, body in receiver.requests]
+    names = [one["event"] for one in lines]
     assert names[0] == "server_started"
     assert names[-1] == "server_stopped"
     assert names.index("publish_started") < names.index("publish_stopped") < names.index("connection_closed")
-    assert [one["number"] for one in told] == list(range(1, len(told) + 1))
-    assert len({one["instance"] for one in told}) == 1
+    assert [one["number"] for one in lines] == list(range(1, len(lines) + 1))
+    assert len({one["instance"] for one in lines}) == 1
 
 
 @real_reactor_test
-async def test_a_webhook_that_comes_back(start: Start, receiver: RawHttpServer) -> None:
+async def test_a_webhook_posts_again_until_the_server_takes_the_event(
+    start: Start, receiver: RawHttpServer
+) -> None:
     receiver.answers = [b"close", b"HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n"]
     service = start(make_webhook(receiver.url("/events#events=publish_started"), the_reactor()))
     service.events.publish(PublishStarted(connection="c1", stream="live/a"))
@@ -95,8 +95,8 @@ def busy_program(folder: Path) -> Path:
     return program
 
 
-async def frames_come_at_once(service: RelayService) -> float:
-    """The longest time that a frame of a live stream was on its way."""
+async def longest_delay(service: RelayService) -> float:
+    """The longest time in seconds that frames of a live stream needed to reach a player."""
     encoder, player = await connect_client(endpoint(service)), await connect_client(endpoint(service))
     await encoder.publish("film")
     encoder.send(*start_frames(), *group(0))
@@ -115,7 +115,7 @@ async def frames_come_at_once(service: RelayService) -> float:
 
 @pytest.mark.parametrize("kind", ["webhook", "exec", "jsonl"])
 @real_reactor_test
-async def test_ten_thousand_events_and_a_sink_that_hangs(
+async def test_a_hook_that_hangs_delays_neither_frames_nor_the_stop(
     start: Start, receiver: RawHttpServer, tmp_path: Path, kind: str
 ) -> None:
     """The live stream does not notice, and the relay stops in time."""
@@ -130,14 +130,10 @@ async def test_ten_thousand_events_and_a_sink_that_hangs(
         os.mkfifo(tmp_path / "pipe")
         hook = make_jsonl(str(tmp_path / "pipe"), the_reactor())
     service = start(hook)
-    began = the_reactor().seconds()
     for number in range(10_000):
         service.events.publish(PlayStarted(connection=f"c{number}", stream="live/x"))
-    published = the_reactor().seconds() - began
-    longest = await frames_come_at_once(service)
-    # A bound that a busy machine keeps, and a relay that waits for the sink does not.
-    assert longest < 1.0, f"{longest:.3f} s for frames, {published:.3f} s for 10,000 events"
-    assert published < 10.0
+    # A busy machine keeps this bound. A relay that waits for the hook does not: the first timeout comes after 5 s.
+    assert await longest_delay(service) < 4.0
     await stop_in_time(service)
 
 
@@ -161,10 +157,10 @@ async def test_programs_do_not_outlive_the_relay(start: Start, tmp_path: Path) -
 
 
 @real_reactor_test
-async def test_a_program_is_told_what_happened(start: Start, tmp_path: Path) -> None:
+async def test_a_program_gets_stream_names_as_plain_text(start: Start, tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_text(
-        f'#!/bin/sh\necho "$RTMPRELAY_EVENT $RTMPRELAY_STREAM $RTMPRELAY_CONNECTION" >> {tmp_path}/told\n'
+        f'#!/bin/sh\necho "$RTMPRELAY_EVENT $RTMPRELAY_STREAM $RTMPRELAY_CONNECTION" >> {tmp_path}/out\n'
     )
     program.chmod(0o755)
     service = start(make_exec_hook(f"publish_*={program}#at-once=1", the_reactor()))
@@ -173,7 +169,7 @@ async def test_a_program_is_told_what_happened(start: Start, tmp_path: Path) -> 
     await client.close()
     await stop_in_time(service)
     stream = "live/film of $(touch never); `touch never`"
-    assert (tmp_path / "told").read_text().splitlines() == [
+    assert (tmp_path / "out").read_text().splitlines() == [
         f"publish_started {stream} c000001",
         f"publish_stopped {stream} c000001",
     ]
@@ -181,7 +177,7 @@ async def test_a_program_is_told_what_happened(start: Start, tmp_path: Path) -> 
 
 
 @real_reactor_test
-async def test_lines_in_a_file(start: Start, tmp_path: Path) -> None:
+async def test_a_file_gets_all_events_as_lines(start: Start, tmp_path: Path) -> None:
     service = start(make_jsonl(str(tmp_path / "events.jsonl"), the_reactor()))
     client = await connect_client(endpoint(service))
     await client.publish("film")
@@ -206,7 +202,7 @@ class Stubborn(Service):
 
 
 @real_reactor_test
-async def test_a_hook_of_somebody_else_that_does_not_stop(start: Start) -> None:
+async def test_a_hook_that_never_stops_does_not_hold_up_the_relay(start: Start) -> None:
     service = start(Stubborn())
     client = await connect_client(endpoint(service))
     await client.publish("film")
