@@ -150,24 +150,26 @@ def destination(name: str = "one", url: str = "rtmp://one/live/key", **more: Any
     return DestinationSettings(name=name, url=RtmpUrl.parse(url), **more)
 
 
-class ManagerTests(SynchronousTestCase):
+class DestinationTestCase(SynchronousTestCase):
+    """A relay with as many destinations as a test adds."""
+
     @override
     def setUp(self) -> None:
         self.relay = MemoryRelay()
         self.destinations = self.relay.destinations
 
     def live(self, name: str = "cam", app: str = "live") -> MemoryClient:
-        """An encoder that has sent its first frames."""
+        """Publish a stream and send its first frames."""
         encoder = self.relay.publish(name, app)
         self.relay.send(encoder, *start_frames(), *group(0))
         return encoder
 
     def keys(self, stub: StubServer) -> list[object]:
-        """What was published to a server, in order."""
+        """The keys that were published to a server, in order."""
         return [connection.command("publish").arguments[0] for connection in stub.connections]
 
     def apps(self, stub: StubServer) -> list[object]:
-        """The applications that were asked for, in order."""
+        """The apps that a server was asked for, in order."""
         objects = [connection.command("connect").command_object for connection in stub.connections]
         return [values["app"] for values in objects if isinstance(values, dict)]
 
@@ -178,12 +180,12 @@ def coded(messages: Sequence[RawMessage]) -> list[RawMessage]:
 
 
 def wrapped(frames: Sequence[MediaFrame]) -> list[MediaFrame]:
-    """The frames, with timestamps that fit into 32 bits."""
+    """The frames, with timestamps modulo 32 bits."""
     return [MediaFrame(frame.kind, frame.timestamp_ms % TIMESTAMP_MODULUS, frame.payload) for frame in frames]
 
 
-class OutletTests(SynchronousTestCase):
-    """Has a relay with one destination, and its server."""
+class OutletTestCase(SynchronousTestCase):
+    """A relay with one destination, whose server is a stub."""
 
     @override
     def setUp(self) -> None:
@@ -192,22 +194,23 @@ class OutletTests(SynchronousTestCase):
 
     @property
     def last(self) -> StubConnection:
+        """The newest connection to the server."""
         return self.server.last
 
-    def begin(self, **settings: Any) -> MemoryClient:
+    def start(self, **settings: Any) -> MemoryClient:
         """Add the destination, publish, and send the first frames."""
         self.relay.add_destination(**settings)
         encoder = self.relay.publish()
         self.relay.send(encoder, *start_frames(), *group(0))
         return encoder
 
-    def assert_begins_properly(self, connection: StubConnection) -> None:
-        """Metadata in its envelope, headers, a keyframe."""
+    def assert_starts_decodable(self, connection: StubConnection) -> None:
+        """Check that metadata in its envelope comes first, then headers and a keyframe."""
         assert connection.media[0].payload.startswith(b"\x02\x00\x0d@setDataFrame\x02\x00\x0aonMetaData")
         assert [raw.payload[:2] for raw in connection.media[1:4]] == [b"\x17\x00", b"\xaf\x00", b"\x17\x01"]
 
     def assert_time_goes_on(self) -> None:
-        """Over all connections, coded frames never go back in time, and none comes twice."""
+        """Check over all connections that coded frames never go back in time, and that none was sent twice."""
         messages = [raw for connection in self.server.connections for raw in coded(connection.media)]
         for before, after in pairwise(messages):
             assert milliseconds_between(before.timestamp, after.timestamp) >= 0
@@ -215,7 +218,7 @@ class OutletTests(SynchronousTestCase):
 
 
 def group_around(begin: int) -> list[MediaFrame]:
-    """A group of pictures whose timestamps may be over 32 bits; the payloads tell them apart."""
+    """A group of pictures whose timestamps may exceed 32 bits; no two payloads are the same."""
     frames = []
     for number in range(5):
         time = begin + 40 * number

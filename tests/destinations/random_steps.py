@@ -1,4 +1,4 @@
-"""Anything that can happen to a destination, one step at a time, with the accounts checked after each."""
+"""Random steps: anything that can happen to a destination, with the accounts checked after each step."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.destinations.harness import MemoryRelay, coded
 from tests.helpers import audio, group, inter, start_frames, video_header
 
 
-class Walker:
-    """Does anything that can happen, in any order, and looks at the accounts after each step."""
+class RandomSteps:
+    """A relay with two destinations. Each public method is a step that happens to the first; the second notices nothing."""
 
     def __init__(self, relay: MemoryRelay | None = None) -> None:
         self.relay = relay or MemoryRelay()
@@ -40,7 +40,7 @@ class Walker:
         self._send(group(self.time, size=3000))
         self.time += 200
 
-    def single(self) -> None:
+    def two_frames(self) -> None:
         self._send([inter(self.time, 9000), audio(self.time)])
         self.time += 40
 
@@ -48,36 +48,36 @@ class Walker:
         if self.encoder is not None:
             self.relay.send(self.encoder, *frames)
 
-    def lose(self) -> None:
+    def lose_server(self) -> None:
         self.server.lose_all()
 
-    def refuse(self) -> None:
+    def refuse_publish(self) -> None:
         self.server.refuse_publish = ("NetStream.Publish.BadName", "no")
 
-    def hide(self) -> None:
+    def refuse_connections(self) -> None:
         self.server.failure = ConnectionRefusedError()
 
-    def show(self) -> None:
+    def accept_again(self) -> None:
         self.server.failure = self.server.refuse_publish = None
         self.server.silent_about = set()
 
-    def be_silent(self) -> None:
+    def leave_publish_unanswered(self) -> None:
         self.server.silent_about = {"publish"}
 
     def stall(self) -> None:
         if self.server.connections:
             self.server.last.transport.stalled = True
 
-    def go_on(self) -> None:
+    def read_again(self) -> None:
         for connection in self.server.connections:
             connection.transport.stalled = False
 
-    def lose_source(self) -> None:
+    def lose_publisher(self) -> None:
         if self.encoder is not None:
             self.encoder.disconnect(clean=False)
             self.encoder = None
 
-    def end_source(self) -> None:
+    def end_publisher(self) -> None:
         if self.encoder is not None:
             self.encoder.end()
             self.encoder.disconnect()
@@ -98,6 +98,13 @@ class Walker:
     def wait_long(self) -> None:
         self.relay.advance(12, step=1)
 
+    def finish(self) -> None:
+        """End the publisher, and let time pass until all connections have gone."""
+        self.read_again()
+        self.end_publisher()
+        self.relay.advance(15)
+        self.check()
+
     def check(self) -> None:
         self.relay.pump()
         self.relay.assert_balanced()
@@ -107,13 +114,13 @@ class Walker:
                 if "FCUnpublish" in connection.order:
                     assert "media" not in connection.order[connection.order.index("FCUnpublish") :]
                 pictures = [raw for raw in coded(connection.media) if raw.type_id == 9]
-                assert not pictures or pictures[0].payload[0] >> 4 == 1, "it begins without a keyframe"
+                assert not pictures or pictures[0].payload[0] >> 4 == 1, "it starts without a keyframe"
                 times = [raw.timestamp for raw in coded(connection.media)]
                 assert times == sorted(times)
         status = self.relay.status("one")
         arrived = sum(len(connection.media) for connection in self.server.connections)
         assert arrived <= status.messages_sent
-        # The other destination is never disturbed.
+        # The second destination got everything.
         assert self.relay.status("two").messages_dropped == 0
         assert self.relay.status("two").messages_sent == sum(
             len(connection.media) for connection in self.other.connections
@@ -124,4 +131,4 @@ class Walker:
         )
 
 
-STEPS = [name for name in vars(Walker) if not name.startswith("_") and name != "check"]
+STEPS = [name for name in vars(RandomSteps) if not name.startswith("_") and name not in ("check", "finish")]

@@ -1,4 +1,4 @@
-"""Servers in memory that take what is published to them, or misbehave as a test tells them."""
+"""A server in memory that accepts what is published, or misbehaves as a test wants."""
 
 from __future__ import annotations
 
@@ -30,39 +30,39 @@ ADDRESS = IPv4Address("TCP", "192.0.2.9", 1935)
 
 
 class StubConnection:
-    """One connection to a stub server: everything that came over it, and a mouth to say anything."""
+    """One connection to a stub server, with everything that was received; a test may send anything."""
 
     def __init__(self, server: StubServer, client: IProtocol) -> None:
         self._server = server
         self._client = client
-        #: The client's end.
+        #: The transport of the client.
         self.transport = MemoryTransport(ADDRESS)
         self._handshake = ServerHandshake()
         self._reader = ChunkReader()
         self._writer = ChunkWriter()
-        #: All that came and is no media, in order.
+        #: All messages except media, in order.
         self.messages: list[Message] = []
-        #: All media that came, as messages: with message stream, time and envelope.
+        #: All media, with message stream, timestamp and envelope.
         self.media: list[RawMessage] = []
-        #: Names of commands, and "media" for a run of media: the order of things.
+        #: The order of everything: names of commands, and "media" for any number of media messages.
         self.order: list[str] = []
         self.lost = False
 
     @property
     def commands(self) -> list[str]:
-        """The names of all commands that came."""
+        """The names of all commands."""
         return [message.name for message in self.messages if isinstance(message, Command)]
 
     @property
     def frames(self) -> list[MediaFrame]:
-        """The media that came, without the envelope of metadata."""
+        """All media, without the envelope of metadata."""
         return [
             MediaFrame(MediaKind(raw.type_id), raw.timestamp, without_set_data_frame(raw.payload))
             for raw in self.media
         ]
 
     def command(self, name: str) -> Command:
-        """The one command of this name."""
+        """The only command of this name."""
         (found,) = [
             message for message in self.messages if isinstance(message, Command) and message.name == name
         ]
@@ -79,13 +79,13 @@ class StubConnection:
             self._client.dataReceived(data)
 
     def close(self, reason: Exception | None = None) -> None:
-        """The connection goes, without a word."""
+        """Close the connection without a goodbye."""
         if not self.lost:
             self.lost = True
             self._client.connectionLost(Failure(reason or ConnectionDone()))
 
     def pump(self) -> bool:
-        """Read what waits, and answer; whether anything happened."""
+        """Read what the client sent, and answer; whether anything happened."""
         data = b"" if self.lost else self.transport.take()
         if data:
             self._read(data)
@@ -121,27 +121,27 @@ class StubConnection:
 
 @implementer(IStreamClientEndpoint)
 class StubServer:
-    """A server that takes what is published to it, or misbehaves as it is told. It is the way to itself, too."""
+    """A server that accepts what is published, or misbehaves as a test wants; also the endpoint that leads to it."""
 
     def __init__(self) -> None:
         self.connections: list[StubConnection] = []
         self.attempts = 0
-        #: Why it cannot be reached, if so.
+        #: Why every attempt to connect fails; None if it succeeds.
         self.failure: Exception | None = None
         #: Attempts to connect are neither answered nor refused.
         self.black_hole = False
         self.cancelled = 0
-        #: It reads, and says nothing at all.
+        #: Whether it ignores even the handshake.
         self.deaf = False
-        #: What it says instead of RTMP.
+        #: What it sends instead of RTMP.
         self.greets_with: bytes | None = None
         #: Commands that get no answer.
         self.silent_about: set[str] = set()
         self.stream_id = 1
-        #: Code and description of the refusal, if publish is refused, and the level that it is told with.
+        #: The code and description of the answer that refuses `publish`, and the level of that answer.
         self.refuse_publish: tuple[str, str] | None = None
         self.refusal_level = "error"
-        #: What refuses a `connect`: the description, or None.
+        #: Returns the description of the answer that refuses a `connect`; None accepts it.
         self.refuse_connect: Callable[[Command], str | None] = lambda command: None
 
     @property
@@ -154,7 +154,7 @@ class StubServer:
         return [connection for connection in self.connections if not connection.lost]
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:  # noqa: N803
-        """Somebody wants to connect."""
+        """Connect, as an endpoint does."""
         self.attempts += 1
         if self.failure is not None:
             return fail(self.failure)
@@ -169,11 +169,11 @@ class StubServer:
 
     def _count_cancellation(self, attempt: Deferred[IProtocol]) -> None:
         self.cancelled += 1
-        # This is how Twisted's endpoints put it.
+        # As Twisted's endpoints do.
         attempt.errback(ConnectingCancelledError(ADDRESS))
 
     def answer(self, connection: StubConnection, command: Command) -> list[Message]:
-        """What is said to a command."""
+        """The answer to a command."""
         if command.name in self.silent_about:
             return []
         match command.name:
@@ -193,11 +193,11 @@ class StubServer:
         return []
 
     def pump(self) -> bool:
-        """Move what waits; whether anything did."""
+        """Let everything arrive that was sent; whether anything was."""
         moved = [connection.pump() for connection in self.connections]
         return any(moved)
 
     def lose_all(self) -> None:
-        """The network breaks."""
+        """Lose all connections, as when the network fails."""
         for connection in self.connections:
             connection.close(ConnectionLost())

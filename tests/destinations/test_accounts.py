@@ -10,40 +10,21 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 from typing_extensions import override
 
-from tests.destinations.random_steps import STEPS, Walker
+from tests.destinations.random_steps import STEPS, RandomSteps
 from tests.destinations.test_merging import WINDOW, relay_with
 
 
-class AccountTests(SynchronousTestCase):
-    @settings(max_examples=100)
-    @given(st.lists(st.sampled_from(STEPS), max_size=25))
-    def test_every_message_is_accounted_for_at_every_step(self, steps: list[str]) -> None:
-        walker = Walker()
-        for step in steps:
-            getattr(walker, step)()
-            walker.check()
-        walker.go_on()
-        walker.end_source()
-        walker.relay.advance(15)
-        walker.check()
-        for name in ("one", "two"):
-            assert walker.relay.status(name).outlets == ()
-        stopped = walker.relay.destinations.stop()
-        walker.relay.pump()
-        self.successResultOf(stopped)
-
-
-class MergingWalker(Walker):
-    """The same, with frames that wait; a viewer who may not wait is there all the time."""
+class MergingSteps(RandomSteps):
+    """The same steps with frames that wait to be merged, and with a viewer, whose frames do not wait."""
 
     def __init__(self) -> None:
         super().__init__(relay_with(WINDOW))
 
     @override
     def publish(self) -> None:
-        came_back = self.encoder is None
+        was_away = self.encoder is None
         super().publish()
-        if came_back:
+        if was_away:
             viewer = self.relay.server.connect()
             viewer.play("cam")
 
@@ -51,18 +32,24 @@ class MergingWalker(Walker):
         self.relay.advance(0.05, step=0.05)
 
 
-class MergingAccountTests(SynchronousTestCase):
+class AccountTests(SynchronousTestCase):
+    def assert_accounted_for(self, world: RandomSteps, steps: list[str]) -> None:
+        for step in steps:
+            getattr(world, step)()
+            world.check()
+        world.finish()
+        for name in ("one", "two"):
+            assert world.relay.status(name).outlets == ()
+        stopped = world.relay.destinations.stop()
+        world.relay.pump()
+        self.successResultOf(stopped)
+
+    @settings(max_examples=100)
+    @given(st.lists(st.sampled_from(STEPS), max_size=25))
+    def test_every_message_is_accounted_for_at_every_step(self, steps: list[str]) -> None:
+        self.assert_accounted_for(RandomSteps(), steps)
+
     @settings(max_examples=100)
     @given(st.lists(st.sampled_from([*STEPS, "wait_a_little"]), max_size=25))
-    def test_every_message_is_accounted_for_at_every_step(self, steps: list[str]) -> None:
-        walker = MergingWalker()
-        for step in steps:
-            getattr(walker, step)()
-            walker.check()
-        walker.go_on()
-        walker.end_source()
-        walker.relay.advance(15)
-        walker.check()
-        stopped = walker.relay.destinations.stop()
-        walker.relay.pump()
-        self.successResultOf(stopped)
+    def test_every_message_is_accounted_for_when_frames_are_merged(self, steps: list[str]) -> None:
+        self.assert_accounted_for(MergingSteps(), steps)

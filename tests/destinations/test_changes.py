@@ -13,12 +13,12 @@ from typing_extensions import override
 from rtmprelay import events
 from rtmprelay.destinations.status import DestinationState as State
 from rtmprelay.errors import ConfigError
-from tests.destinations.harness import ManagerTests
+from tests.destinations.harness import DestinationTestCase
 from tests.helpers import group, start_frames
 
 
-class SteeringTests(ManagerTests):
-    """One destination is steered; a second one, a player and the publisher must not notice."""
+class ChangeTests(DestinationTestCase):
+    """One destination changes; a second one, a player and the publisher notice nothing."""
 
     @override
     def setUp(self) -> None:
@@ -33,7 +33,7 @@ class SteeringTests(ManagerTests):
         self.time = 200
 
     def go_on(self) -> None:
-        """More frames; then nobody else may have noticed anything."""
+        """Send more frames, and check that the second destination and the player got everything."""
         self.relay.send(self.encoder, *group(self.time))
         self.time += 200
         self.relay.assert_balanced()

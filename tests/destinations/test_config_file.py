@@ -1,4 +1,4 @@
-"""The configuration file: what it may say, and what is said when it is wrong."""
+"""Reading the relay configuration file: what it may hold, and the error messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def entry(**more: object) -> dict[str, object]:
     return {"name": "one", "url": URL} | more
 
 
-def complaint(text: str, folder: Path | None = None, **environment: str) -> str:
+def error_in(text: str, folder: Path | None = None, **environment: str) -> str:
     with pytest.raises(ConfigError) as caught:
         parse_relay_config(text, environment, folder)
     sentence = str(caught.value)
@@ -36,11 +36,11 @@ def complaint(text: str, folder: Path | None = None, **environment: str) -> str:
     return sentence
 
 
-def complaint_about(*entries: object, folder: Path | None = None, **environment: str) -> str:
-    return complaint(json.dumps({"destinations": list(entries)}), folder, **environment)
+def error_about(*entries: object, folder: Path | None = None, **environment: str) -> str:
+    return error_in(json.dumps({"destinations": list(entries)}), folder, **environment)
 
 
-# -- good ones -----------------------------------------------------------------------------------------------
+# -- right files ---------------------------------------------------------------------------------------------
 
 
 def test_name_and_url_are_enough() -> None:
@@ -140,45 +140,45 @@ def test_key_is_read_from_its_file(tmp_path: Path) -> None:
     assert one.url.key.reveal() == "from-a-file?x=y"
 
 
-# -- bad ones ------------------------------------------------------------------------------------------------
+# -- wrong files ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"destinations": [}', "nonsense", "[1, 2", '{"a" 1}', "\x00"])
 def test_invalid_json_is_refused(text: str) -> None:
-    assert complaint(text).startswith("it is not valid JSON: ")
+    assert error_in(text).startswith("it is not valid JSON: ")
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, '{"destinations":' * 100_000])
 def test_json_nested_too_deeply_is_refused(text: str) -> None:
-    assert complaint(text).startswith("it is not valid JSON")
+    assert error_in(text).startswith("it is not valid JSON")
 
 
 @pytest.mark.parametrize("text", ["[]", "1", "null", '"destinations"', "true"])
 def test_json_that_is_not_an_object_is_refused(text: str) -> None:
-    assert "not a JSON object" in complaint(text)
+    assert "not a JSON object" in error_in(text)
 
 
 @pytest.mark.parametrize("value", ["{}", "null", "1", '"text"', '{"name": "one"}', "true"])
 def test_destinations_that_are_not_a_list_are_refused(value: str) -> None:
-    assert "destinations" in complaint(f'{{"destinations": {value}}}')
+    assert "destinations" in error_in(f'{{"destinations": {value}}}')
 
 
 @pytest.mark.parametrize("value", [None, 1, "text", [], [["name", "one"]]])
 def test_destination_that_is_not_an_object_is_refused(value: object) -> None:
-    assert "destinations[1]" in complaint_about(entry(), value)
+    assert "destinations[1]" in error_about(entry(), value)
 
 
 def test_error_names_a_missing_field() -> None:
-    assert "'destinations' is missing" in complaint("{}")
-    told = complaint_about({"name": "one"}, {"url": URL})
-    assert "'url' is missing @ $.destinations[0]" in told
-    assert "'name' is missing @ $.destinations[1]" in told
+    assert "'destinations' is missing" in error_in("{}")
+    error = error_about({"name": "one"}, {"url": URL})
+    assert "'url' is missing @ $.destinations[0]" in error
+    assert "'name' is missing @ $.destinations[1]" in error
 
 
 def test_error_names_an_unknown_field() -> None:
-    told = complaint_about(entry(), entry(name="two", nmae="x", steam_key="y"))
-    assert "unknown field 'nmae', 'steam_key' @ $.destinations[1]" in told
-    assert "unknown field 'destination'" in complaint('{"destinations": [], "destination": []}')
+    error = error_about(entry(), entry(name="two", nmae="x", steam_key="y"))
+    assert "unknown field 'nmae', 'steam_key' @ $.destinations[1]" in error
+    assert "unknown field 'destination'" in error_in('{"destinations": [], "destination": []}')
 
 
 @pytest.mark.parametrize(
@@ -212,15 +212,15 @@ def test_error_names_an_unknown_field() -> None:
     ],
 )
 def test_error_names_a_field_of_the_wrong_type(field: str, value: object, expected: str) -> None:
-    told = complaint_about(entry(), {"name": "two", "url": URL, field: value})
-    assert f"$.destinations[1].{field}" in told
-    assert expected in told
+    error = error_about(entry(), {"name": "two", "url": URL, field: value})
+    assert f"$.destinations[1].{field}" in error
+    assert expected in error
 
 
 def test_error_names_all_fields_of_the_wrong_type() -> None:
-    told = complaint_about({"name": 1, "url": 2, "linger": "x"}, {"enabled": 3})
+    error = error_about({"name": 1, "url": 2, "linger": "x"}, {"enabled": 3})
     for word in ("[0].name", "[0].url", "[0].linger", "[1].enabled", "'name' is missing", "'url' is missing"):
-        assert word in told
+        assert word in error
 
 
 @pytest.mark.parametrize(
@@ -246,21 +246,21 @@ def test_error_names_all_fields_of_the_wrong_type() -> None:
     ],
 )
 def test_value_that_cannot_be_used_is_refused(more: dict[str, object], words: str) -> None:
-    told = complaint_about(entry(name="zero", url="rtmp://zero/app"), entry(**more), EMPTY="")
-    assert "destinations[1]" in told
-    assert words in told
+    error = error_about(entry(name="zero", url="rtmp://zero/app"), entry(**more), EMPTY="")
+    assert "destinations[1]" in error
+    assert words in error
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_linger_that_is_not_finite_is_refused(number: str) -> None:
-    told = complaint(f'{{"destinations": [{{"name": "one", "url": "{URL}", "linger": {number}}}]}}')
-    assert "destinations[0]" in told
-    assert "linger" in told
+    error = error_in(f'{{"destinations": [{{"name": "one", "url": "{URL}", "linger": {number}}}]}}')
+    assert "destinations[0]" in error
+    assert "linger" in error
 
 
 def test_same_name_or_address_is_refused() -> None:
-    assert "two destinations called 'one'" in complaint_about(entry(), entry(url="rtmp://other/app"))
-    same = complaint_about(entry(stream_key="k"), entry(name="two", url="rtmp://HOST:1935/app/k"))
+    assert "two destinations called 'one'" in error_about(entry(), entry(url="rtmp://other/app"))
+    same = error_about(entry(stream_key="k"), entry(name="two", url="rtmp://HOST:1935/app/k"))
     assert "'one' and 'two' go to the same place" in same
     assert len(parse(entry(), entry(name="two", match="a/*"))) == 2
     assert len(parse(entry(stream_key="a"), entry(name="two", stream_key="b"))) == 2
@@ -270,22 +270,22 @@ def test_key_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     for name in ("missing", "folder", "binary", "a\x00b", "\ud800"):
-        told = complaint_about(entry(stream_key_file=name), folder=tmp_path)
-        assert "stream_key_file" in told
-        assert ("is not UTF-8 text" if name == "binary" else "cannot be read") in told
+        error = error_about(entry(stream_key_file=name), folder=tmp_path)
+        assert "stream_key_file" in error
+        assert ("is not UTF-8 text" if name == "binary" else "cannot be read") in error
 
 
 @pytest.mark.parametrize("content", ["", "  \n"])
 def test_empty_key_file_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "key").write_text(content)
-    assert "is empty" in complaint_about(entry(stream_key_file="key"), folder=tmp_path)
+    assert "is empty" in error_about(entry(stream_key_file="key"), folder=tmp_path)
 
 
 def test_file_without_a_certificate_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("")
     (tmp_path / "key").write_text("-----BEGIN CERTIFICATE-----\nno\n-----END CERTIFICATE-----\n")
     for name in ("missing.pem", ".", "a\x00b", "\ud800", "empty", "key"):
-        assert "destinations[0] ('one'): ca_file" in complaint_about(entry(ca_file=name), folder=tmp_path)
+        assert "destinations[0] ('one'): ca_file" in error_about(entry(ca_file=name), folder=tmp_path)
 
 
 # -- files ---------------------------------------------------------------------------------------------------
@@ -367,17 +367,17 @@ fields = st.sampled_from(
     ),
 )
 def test_no_message_shows_a_key(more: dict[str, object], secret: dict[str, object]) -> None:
-    # A mark where no secret belongs may be shown.
+    # Fields that hold no secret may be shown.
     more = {name: value for name, value in more.items() if MARK not in json.dumps(value)}
     document = {"destinations": [{"name": "one", **more, **secret}, {"name": "one", **secret}]}
     try:
         settings = parse_relay_config(json.dumps(document), {"MARKED": MARK})
     except ConfigError as error:
-        told, quiet = str(error), error.__context__ is None or error.__suppress_context__
+        text, quiet = str(error), error.__context__ is None or error.__suppress_context__
     else:
-        told, quiet = repr(settings), True
-    assert MARK not in told
-    assert quiet, "a traceback would show more"
+        text, quiet = repr(settings), True
+    assert MARK not in text
+    assert quiet, "a traceback would show the key"
 
 
 @given(st.text() | json_values.map(json.dumps))

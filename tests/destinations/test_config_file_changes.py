@@ -1,4 +1,4 @@
-"""Changes to the relay configuration file: one entry at a time, all or nothing."""
+"""Changing the relay configuration file: one entry at a time, all or nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEW = {"name": "new", "url": "rtmp://new.example/app", "stream_key": "nëw"}
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file with a key in the environment, one in a file, and an odd order."""
+    """A file with a key from the environment, a key from a file, and fields in an unusual order."""
     monkeypatch.setenv("A_KEY", "from-the-environment")
     (tmp_path / "key").write_text("from-a-file\n")
     file = tmp_path / "relay.json"
@@ -37,7 +37,6 @@ def entries(path: Path) -> list[dict[str, Any]]:
 
 
 def test_changes_touch_one_entry_and_keep_order_and_placeholders(path: Path) -> None:
-    """Only the entry in question is touched; placeholders and order stay."""
     before = entries(path)
     file = RelayFile(str(path))
     assert file.names == {"a", "b"}
@@ -57,7 +56,6 @@ def test_changes_touch_one_entry_and_keep_order_and_placeholders(path: Path) -> 
 
 
 def test_refused_change_leaves_the_file_alone(path: Path) -> None:
-    """A name that is taken, one that is not there, an entry that would make the file bad."""
     before = path.read_bytes()
     file = RelayFile(str(path))
     with pytest.raises(ConfigError, match="has a destination 'a' already"):
@@ -77,7 +75,6 @@ def test_refused_change_leaves_the_file_alone(path: Path) -> None:
     "content", ["{", "[]", '{"destinations": 1}', '{"destinations": [1]}', '{"more": 1}']
 )
 def test_file_with_mistakes_is_left_alone(path: Path, content: str) -> None:
-    """It must be mended by whoever broke it; what stood there before is still known."""
     file = RelayFile(str(path))
     path.write_text(content)
     with pytest.raises(ConfigError, match="corrected"):
@@ -87,7 +84,6 @@ def test_file_with_mistakes_is_left_alone(path: Path, content: str) -> None:
 
 
 def test_missing_file_is_not_created(path: Path) -> None:
-    """An error, and no new file."""
     file = RelayFile(str(path))
     path.unlink()
     with pytest.raises(ConfigError, match="cannot be read"):
@@ -108,7 +104,7 @@ def test_permissions_and_links_are_kept(path: Path) -> None:
 
 
 def test_new_file_is_never_readable_by_others(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is made for its owner only, and gets the old permissions when it is whole."""
+    """Its permissions are set when it is complete."""
     path.chmod(0o644)
     modes = []
     real = os.fchmod
@@ -124,7 +120,6 @@ def test_new_file_is_never_readable_by_others(path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("step", ["write", "fsync", "replace"])
 def test_failing_disk_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    """At whatever step: the old content is whole, nothing is left over, and the error says why."""
     before = path.read_bytes()
 
     def fail(*arguments: object) -> None:
@@ -142,7 +137,6 @@ def test_failing_disk_leaves_the_old_file(path: Path, monkeypatch: pytest.Monkey
 
 
 def test_content_is_on_the_disk_before_it_gets_the_name(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The new content is on the disk before it gets the name."""
     order = []
     real_sync, real_replace = os.fsync, os.replace
 
@@ -162,7 +156,6 @@ def test_content_is_on_the_disk_before_it_gets_the_name(path: Path, monkeypatch:
 
 
 def test_leftover_of_a_crash_is_overwritten_and_a_link_not_followed(path: Path) -> None:
-    """Nor is it followed if somebody made it a link."""
     other = path.parent / "other"
     other.write_text("untouched")
     left_over = path.with_name(f".{path.name}.{os.getpid()}.new")
@@ -176,7 +169,6 @@ def test_leftover_of_a_crash_is_overwritten_and_a_link_not_followed(path: Path) 
 
 
 def test_error_about_the_file_shows_no_key(path: Path) -> None:
-    """Neither those of the file nor the new one."""
     path.write_text(path.read_text().replace('"linger": 0.5', '"linger": "s3cret"'))
     with pytest.raises(ConfigError) as caught:
         RelayFile(str(path)).add({**NEW, "stream_key": "an0ther"})

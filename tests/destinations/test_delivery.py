@@ -9,14 +9,14 @@ from rtmprelay.destinations.status import DestinationState as State
 from rtmprelay.media import TIMESTAMP_MODULUS, MediaFrame, MediaKind
 from rtmprelay.session.client import ClientSession
 from rtmprelay.wire.chunks import RawMessage
-from tests.destinations.harness import OutletTests, coded, group_around, wrapped
+from tests.destinations.harness import OutletTestCase, coded, group_around, wrapped
 from tests.helpers import audio, audio_header, group, inter, keyframe, metadata, start_frames, video_header
 
 
-class OrderTests(OutletTests):
+class OrderTests(OutletTestCase):
     def test_first_connection_gets_all_frames(self) -> None:
-        self.begin()
-        self.assert_begins_properly(self.last)
+        self.start()
+        self.assert_starts_decodable(self.last)
         assert self.last.frames == [*start_frames(), *group(0)]
         assert self.last.order[-2:] == ["publish", "media"]
 
@@ -24,18 +24,18 @@ class OrderTests(OutletTests):
         encoder = self.relay.publish()
         self.relay.send(encoder, *start_frames(), *group(0), *group(200))
         self.relay.add_destination()
-        self.assert_begins_properly(self.last)
+        self.assert_starts_decodable(self.last)
         assert self.last.frames[3:] == group(200)
         assert [raw.timestamp for raw in self.last.media[:4]] == [0, 200, 200, 200]
 
     def test_every_connection_starts_with_metadata_headers_and_a_keyframe(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         for round_ in range(1, 5):
             self.server.lose_all()
             self.relay.send(encoder, inter(1000 * round_), audio(1000 * round_))
             self.relay.advance(40)
             self.relay.send(encoder, *group(1000 * round_ + 100))
-            # Sound goes on at once, pictures with the next keyframe.
+            # Audio goes on at once, video with the next keyframe.
             assert self.last.media[0].type_id == 18
             assert [raw.payload[1] for raw in self.last.media[1:3]] == [0, 0]
             first = next(raw for raw in coded(self.last.media) if raw.type_id == 9)
@@ -45,7 +45,7 @@ class OrderTests(OutletTests):
         self.assert_time_goes_on()
 
     def test_new_connection_waits_for_a_keyframe_if_the_cached_pictures_were_sent(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         self.server.lose_all()
         self.relay.advance(1)
         assert coded(self.last.media) == []
@@ -55,26 +55,26 @@ class OrderTests(OutletTests):
         self.assert_time_goes_on()
 
     def test_headers_of_a_new_connection_do_not_go_back_in_time(self) -> None:
-        self.begin()
+        self.start()
         self.server.lose_all()
         self.relay.advance(1)
         assert [raw.timestamp for raw in self.last.media] == [0, 160, 160]
 
     def test_new_connection_recovers_missed_pictures_that_are_cached(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         self.server.lose_all()
         self.relay.send(encoder, *group(200), *group(400))
         assert self.relay.outlet().dropped_by_reason == {"not_connected": 20}
         self.relay.advance(1)
-        self.assert_begins_properly(self.last)
+        self.assert_starts_decodable(self.last)
         assert self.last.frames[3:] == group(400)
         assert self.relay.outlet().dropped_by_reason == {"not_connected": 10}
         self.relay.assert_balanced()
         self.assert_time_goes_on()
 
     def test_late_audio_does_not_make_a_picture_be_sent_twice(self) -> None:
-        """What was sent last is not always what is newest."""
-        encoder = self.begin()
+        """The frame that was sent last is not the newest."""
+        encoder = self.start()
         self.relay.send(encoder, keyframe(1000), audio(990))
         self.server.lose_all()
         self.relay.advance(1)
@@ -117,7 +117,7 @@ class OrderTests(OutletTests):
         self.assert_time_goes_on()
 
     def test_each_connection_uses_the_message_stream_that_its_server_gave(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         self.server.stream_id = 9
         self.server.lose_all()
         self.relay.advance(1)
@@ -127,13 +127,13 @@ class OrderTests(OutletTests):
         assert self.last.command("publish").stream_id == 9
 
     def test_data_messages_are_passed_on(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         cue = MediaFrame(MediaKind.DATA, 170, b"\x02\x00\x05onCue\x05")
         self.relay.send(encoder, cue)
         assert self.last.media[-1] == RawMessage(18, 170, 1, cue.payload)
 
     def test_new_metadata_is_passed_on_in_its_envelope(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         self.relay.send(encoder, metadata(width=640.0))
         assert b"@setDataFrame" in self.last.media[-1].payload
         assert self.last.frames[-1] == metadata(width=640.0)
@@ -152,15 +152,15 @@ class OrderTests(OutletTests):
         self.relay.assert_balanced()
 
     def test_new_decoder_configuration_is_passed_on_over_the_same_connection(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         self.relay.send(encoder, video_header(b"other"), *group(400))
         assert len(self.server.connections) == 1
         assert video_header(b"other").payload in [raw.payload for raw in self.last.media]
 
 
-class StallTests(OutletTests):
+class StallTests(OutletTestCase):
     def test_slow_server_gets_all_frames_in_order_when_it_reads_again(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         self.last.transport.stalled = True
         sent = [frame for begin in range(200, 2200, 200) for frame in group(begin, size=10_000)]
         self.relay.send(encoder, *sent[:50])
@@ -175,7 +175,7 @@ class StallTests(OutletTests):
         self.relay.assert_balanced()
 
     def test_stalled_server_is_cut_after_ten_seconds_and_tried_again(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         stalled = self.last
         stalled.transport.stalled = True
         for begin in range(200, 20_000, 200):
@@ -194,7 +194,7 @@ class StallTests(OutletTests):
         self.relay.assert_balanced()
 
     def test_frames_queued_for_a_stalled_server_are_dropped_at_the_end(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         self.last.transport.stalled = True
         self.relay.send(
             encoder, *[frame for begin in range(200, 2200, 200) for frame in group(begin, size=10_000)]
@@ -209,6 +209,5 @@ class StallTests(OutletTests):
         assert status.messages_dropped == queued
 
 
-def test_the_session_of_a_publisher_is_the_client_s() -> None:
-    """`stream_id` is what the outlet encodes for; it is 0 before the server gave one."""
+def test_client_session_has_no_message_stream_at_first() -> None:
     assert ClientSession("app", "rtmp://host/app").stream_id == 0

@@ -11,11 +11,11 @@ from typing_extensions import override
 from rtmprelay import events
 from rtmprelay.destinations.status import DestinationState as State
 from rtmprelay.wire.url import RtmpUrl
-from tests.destinations.harness import OutletTests
+from tests.destinations.harness import OutletTestCase
 from tests.helpers import group
 
 
-class FailoverTests(OutletTests):
+class FailoverTests(OutletTestCase):
     @override
     def setUp(self) -> None:
         super().setUp()
@@ -30,7 +30,7 @@ class FailoverTests(OutletTests):
 
     def test_next_address_is_tried_after_failures_before_backup(self) -> None:
         self.server.failure = self.backup.failure = ConnectionRefusedError()
-        encoder = self.begin(failures_before_backup=2, **self.addresses)
+        encoder = self.start(failures_before_backup=2, **self.addresses)
         assert self.relay.outlet().address == "rtmp://one:1935/live/***"
         self.relay.advance(1)
         assert self.relay.outlet().address == "rtmp://backup:1935/live/***"
@@ -51,20 +51,20 @@ class FailoverTests(OutletTests):
 
     def test_outlet_stays_with_a_backup_that_works(self) -> None:
         self.server.failure = ConnectionRefusedError()
-        self.begin(failures_before_backup=1, **self.addresses)
+        self.start(failures_before_backup=1, **self.addresses)
         self.relay.advance(1)
         self.server.failure = None
         self.relay.advance(40)
         assert self.attempts() == (1, 1, 0)
         self.backup.lose_all()
         self.relay.advance(0.5)
-        # With one failure allowed, the first one moves it on, and around.
+        # With failures_before_backup=1 each failure moves to the next address, and after the last to the first.
         self.relay.advance(1)
         assert self.attempts() == (1, 1, 1)
 
     def test_lost_good_connection_is_made_again_to_the_same_address(self) -> None:
         self.server.failure = ConnectionRefusedError()
-        self.begin(failures_before_backup=2, **self.addresses)
+        self.start(failures_before_backup=2, **self.addresses)
         self.relay.advance(3)
         assert self.attempts() == (2, 1, 0)
         self.server.failure = None
@@ -76,12 +76,12 @@ class FailoverTests(OutletTests):
     def test_after_the_last_backup_comes_the_first_address(self) -> None:
         for stub in (self.server, self.backup, self.third):
             stub.failure = ConnectionRefusedError()
-        self.begin(failures_before_backup=1, **self.addresses)
+        self.start(failures_before_backup=1, **self.addresses)
         self.relay.advance(1 + 2 + 4)
         assert self.attempts() == (2, 1, 1)
 
     def test_outlet_without_a_backup_stays_with_its_address(self) -> None:
         self.server.failure = ConnectionRefusedError()
-        self.begin(failures_before_backup=1)
+        self.start(failures_before_backup=1)
         self.relay.advance(7)
         assert self.attempts() == (4, 0, 0)

@@ -1,4 +1,4 @@
-"""What a failure means, and the sentence for people."""
+"""What each failure means, and its sentence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rtmprelay.session.adobe import AuthenticationRefusedError
 
 
 class OddError(Exception):
-    """One that nobody has thought of."""
+    """An error that `classify` does not know."""
 
 
 BAD_CERTIFICATE = SSL.Error([("SSL routines", "", "certificate verify failed")])
@@ -64,10 +64,10 @@ CASES = [
 
 @pytest.mark.parametrize(("error", "kind", "sentence"), CASES, ids=lambda value: type(value).__name__)
 def test_error_has_a_class_and_a_sentence(error: Exception, kind: str, sentence: str) -> None:
-    told = classify(Failure(error))
-    assert told.kind is FailureClass(kind)
-    assert sentence in told.sentence
-    assert "\n" not in told.sentence
+    found = classify(Failure(error))
+    assert found.kind is FailureClass(kind)
+    assert sentence in found.sentence
+    assert "\n" not in found.sentence
 
 
 def test_unexpected_error_does_not_show_its_text() -> None:

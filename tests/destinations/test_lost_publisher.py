@@ -11,18 +11,18 @@ from rtmprelay import events
 from rtmprelay.destinations.status import DestinationState as State
 from rtmprelay.media import TIMESTAMP_MODULUS, MediaFrame
 from rtmprelay.testing import MemoryClient
-from tests.destinations.harness import OutletTests, coded, group_around, wrapped
+from tests.destinations.harness import OutletTestCase, coded, group_around, wrapped
 from tests.helpers import audio, audio_header, group, keyframe, metadata, start_frames, video_header
 
 
-class SourceTests(OutletTests):
+class SourceTests(OutletTestCase):
     def come_back(self, *frames: MediaFrame) -> MemoryClient:
         encoder = self.relay.publish()
         self.relay.send(encoder, *frames)
         return encoder
 
     def test_clean_end_says_goodbye_to_the_server(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         encoder.end()
         self.relay.pump()
         assert self.last.order[-3:] == ["media", "FCUnpublish", "deleteStream"]
@@ -33,12 +33,12 @@ class SourceTests(OutletTests):
         status = self.relay.status()
         assert status.state is State.IDLE
         assert (status.messages_sent, status.messages_dropped, status.last_error) == (13, 0, None)
-        (told,) = self.relay.events_of(events.DestinationClosed)
-        assert (told.reason, told.messages) == ("the publisher ended the stream", 13)
+        (event,) = self.relay.events_of(events.DestinationClosed)
+        assert (event.reason, event.messages) == ("the publisher ended the stream", 13)
         assert len(self.relay.server.registry) == 0
 
     def test_publisher_that_returns_goes_on_over_the_same_connection(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         encoder.disconnect(clean=False)
         assert self.relay.outlet().lingering
         assert self.relay.outlet().state is State.CONNECTED
@@ -51,7 +51,7 @@ class SourceTests(OutletTests):
         assert len(self.server.connections) == 1
         assert "FCUnpublish" not in self.last.commands
         before, after = coded(self.last.media)[:10], coded(self.last.media)[10:]
-        # One offset for sound and pictures, as long a gap as there was.
+        # One offset for audio and video; the gap is as long as the publisher was away.
         assert {
             raw.timestamp - frame.timestamp_ms for raw, frame in zip(after, group(7000), strict=True)
         } == {9660 - 7000}
@@ -60,7 +60,7 @@ class SourceTests(OutletTests):
         self.relay.assert_balanced()
 
     def test_publisher_may_return_again_and_again(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         for _ in range(4):
             encoder.disconnect(clean=False)
             self.relay.advance(8)
@@ -87,7 +87,7 @@ class SourceTests(OutletTests):
             [audio_header(b"\x13\x13"), video_header()],
         ):
             self.setUp()
-            encoder = self.begin()
+            encoder = self.start()
             encoder.disconnect(clean=False)
             self.relay.advance(1)
             self.come_back(*headers, *group(0))
@@ -102,8 +102,8 @@ class SourceTests(OutletTests):
             self.relay.assert_balanced()
 
     def test_other_video_header_after_the_first_audio_makes_a_new_connection(self) -> None:
-        """Sound may come before the first picture's configuration, in a read of its own."""
-        encoder = self.begin()
+        """Audio may arrive before the video header, in a read of its own."""
+        encoder = self.start()
         encoder.disconnect(clean=False)
         self.relay.advance(1)
         encoder = self.come_back(audio_header(), audio(0), audio(20))
@@ -124,7 +124,7 @@ class SourceTests(OutletTests):
         assert len(self.server.connections) == 2
 
     def test_publisher_that_sent_nothing_does_not_hide_other_headers(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         encoder.disconnect(clean=False)
         self.relay.advance(1)
         self.come_back().disconnect(clean=False)
@@ -134,7 +134,7 @@ class SourceTests(OutletTests):
         assert len(self.server.connections) == 2
 
     def test_headers_may_change_once_the_returned_publisher_has_sent_media(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         encoder.disconnect(clean=False)
         self.relay.advance(1)
         encoder = self.come_back(*start_frames(), *group(0))
@@ -142,7 +142,7 @@ class SourceTests(OutletTests):
         assert len(self.server.connections) == 1
 
     def test_held_destination_ends_after_its_linger(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         encoder.disconnect(clean=False)
         self.relay.advance(9.5)
         assert self.server.open_connections == [self.last]
@@ -150,12 +150,12 @@ class SourceTests(OutletTests):
         assert self.last.order[-2:] == ["FCUnpublish", "deleteStream"]
         assert self.server.open_connections == []
         assert self.relay.status().state is State.IDLE
-        (told,) = self.relay.events_of(events.DestinationClosed)
-        assert told.reason == "the publisher was lost and did not return"
+        (event,) = self.relay.events_of(events.DestinationClosed)
+        assert event.reason == "the publisher was lost and did not return"
         assert len(self.relay.server.registry) == 0
 
     def test_lost_publisher_ends_a_destination_without_linger(self) -> None:
-        encoder = self.begin(linger=0.0)
+        encoder = self.start(linger=0.0)
         encoder.disconnect(clean=False)
         self.relay.pump()
         assert self.last.order[-2:] == ["FCUnpublish", "deleteStream"]
@@ -165,7 +165,7 @@ class SourceTests(OutletTests):
         assert coded(self.last.media)[0].timestamp == 0, "a new broadcast has its own time"
 
     def test_server_lost_while_held_is_not_tried_until_the_publisher_returns(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         encoder.disconnect(clean=False)
         self.relay.advance(1)
         self.server.lose_all()
@@ -177,7 +177,7 @@ class SourceTests(OutletTests):
         assert self.relay.status().state is State.CONNECTED
 
     def test_publisher_lost_while_the_server_is_away_ends_the_destination(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         self.server.failure = ConnectionRefusedError()
         self.server.lose_all()
         encoder.disconnect(clean=False)
@@ -186,7 +186,7 @@ class SourceTests(OutletTests):
         assert self.server.attempts == 1
 
     def test_publisher_that_takes_over_from_a_silent_one_keeps_the_connection(self) -> None:
-        self.begin()
+        self.start()
         self.relay.advance(6)
         self.come_back(*start_frames(), *group(7000))
         self.relay.advance(20)
@@ -195,7 +195,7 @@ class SourceTests(OutletTests):
         self.assert_time_goes_on()
 
     def test_clean_end_and_new_start_make_two_connections(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         encoder.end()
         encoder.publish("cam")
         encoder.send(*start_frames(), *group(0))
@@ -206,7 +206,7 @@ class SourceTests(OutletTests):
         assert self.relay.status().messages_sent == 26
 
     def test_reconnect_while_held_ends_the_broadcast(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         encoder.disconnect(clean=False)
         self.relay.destinations.reconnect("one")
         self.relay.advance(20)
@@ -216,7 +216,7 @@ class SourceTests(OutletTests):
         assert closed.reason == "reconnected while the publisher was away"
 
     def test_publisher_that_returns_during_the_goodbye_begins_a_new_broadcast(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         encoder.disconnect(clean=False)
         self.last.transport.stalled = True
         self.relay.destinations.reconnect("one")
@@ -226,7 +226,7 @@ class SourceTests(OutletTests):
         assert self.last.frames == [*start_frames(), *group(0)]
 
     def test_publisher_lost_during_the_goodbye_is_not_waited_for(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         self.last.transport.stalled = True
         self.relay.destinations.disable("one")
         encoder.disconnect(clean=False)

@@ -22,7 +22,7 @@ WINDOW = 0.2
 
 
 def relay_with(window: float) -> MemoryRelay:
-    """A relay whose destinations may wait so long; its viewers may not, so that all waiting is done in the window."""
+    """A relay that merges frames for destinations, not for viewers."""
 
     def merging(clock: Clock) -> FixedMerging:
         return FixedMerging(clock, viewer=0.0, server=window)
@@ -30,16 +30,16 @@ def relay_with(window: float) -> MemoryRelay:
     return MemoryRelay(merging)
 
 
-class Story:
-    """One destination, an encoder, and a viewer."""
+class Broadcast:
+    """One publisher, one destination, and a viewer."""
 
     def __init__(self, window: float) -> None:
         self.window = window
         self.relay = relay_with(window)
         self.server: StubServer = self.relay.add_stub()
 
-    def begin(self, **settings: Any) -> MemoryClient:
-        """A destination is there, somebody publishes, and somebody watches."""
+    def start(self, **settings: Any) -> MemoryClient:
+        """Add the destination, publish, and play."""
         self.relay.add_destination(**settings)
         encoder = self.relay.publish()
         viewer = self.relay.server.connect()
@@ -47,22 +47,22 @@ class Story:
         return encoder
 
     def accept_publish(self) -> None:
-        """The server answers at last."""
+        """Let the server answer the publish."""
         last = self.server.last
         stream_id = last.command("publish").stream_id
         last.say(commands.on_status(stream_id, "status", StatusCode.PUBLISH_START, "go on"))
         self.relay.pump()
 
     @property
-    def waits(self) -> bool:
-        """Whether frames wait to be joined."""
+    def frames_wait(self) -> bool:
+        """Whether frames wait to be merged."""
         stream = self.relay.server.registry.get("live/cam")
         assert stream is not None
         return any(lane.waiting for lane in stream._fan_out._lanes.values())
 
     @property
     def frames(self) -> list[list[MediaFrame]]:
-        """What came over each connection."""
+        """The frames that arrived over each connection."""
         return [connection.frames for connection in self.server.connections]
 
     def account(self) -> tuple[int, int, int, int]:
@@ -71,115 +71,115 @@ class Story:
         return outlet.messages_in, outlet.messages_sent, outlet.messages_dropped, outlet.messages_queued
 
 
-def accepted_while_frames_wait(story: Story) -> None:
-    """The first frames came while the server made up its mind, and so recently that they still wait."""
-    story.server.silent_about = {"publish"}
-    encoder = story.begin()
-    story.relay.send(encoder, *start_frames(), *group(0))
-    assert story.waits == bool(story.window)
-    story.accept_publish()
-    story.relay.send(encoder, *group(200))
+def accepted_while_frames_wait(broadcast: Broadcast) -> None:
+    """The server accepts while the first frames still wait."""
+    broadcast.server.silent_about = {"publish"}
+    encoder = broadcast.start()
+    broadcast.relay.send(encoder, *start_frames(), *group(0))
+    assert broadcast.frames_wait == bool(broadcast.window)
+    broadcast.accept_publish()
+    broadcast.relay.send(encoder, *group(200))
 
 
-def accepted_between_two_groups(story: Story) -> None:
-    """Some frames were missed for good, some are in the cache, some wait."""
-    story.server.silent_about = {"publish"}
-    encoder = story.begin()
-    story.relay.send(encoder, *start_frames(), *group(0))
-    story.relay.advance(1)
-    story.relay.send(encoder, *group(200))
-    story.accept_publish()
-    story.relay.send(encoder, inter(400), audio(400))
+def accepted_between_two_groups(broadcast: Broadcast) -> None:
+    """Some frames were missed, some are cached, some wait."""
+    broadcast.server.silent_about = {"publish"}
+    encoder = broadcast.start()
+    broadcast.relay.send(encoder, *start_frames(), *group(0))
+    broadcast.relay.advance(1)
+    broadcast.relay.send(encoder, *group(200))
+    broadcast.accept_publish()
+    broadcast.relay.send(encoder, inter(400), audio(400))
 
 
-def accepted_in_the_middle_of_a_group(story: Story) -> None:
-    story.server.silent_about = {"publish"}
-    encoder = story.begin()
-    story.relay.send(encoder, *start_frames(), keyframe(0))
-    story.relay.advance(1)
-    story.relay.send(encoder, inter(40), audio(40))
-    story.accept_publish()
-    story.relay.send(encoder, inter(80), audio(80))
+def accepted_in_the_middle_of_a_group(broadcast: Broadcast) -> None:
+    broadcast.server.silent_about = {"publish"}
+    encoder = broadcast.start()
+    broadcast.relay.send(encoder, *start_frames(), keyframe(0))
+    broadcast.relay.advance(1)
+    broadcast.relay.send(encoder, inter(40), audio(40))
+    broadcast.accept_publish()
+    broadcast.relay.send(encoder, inter(80), audio(80))
 
 
-def lost_and_back(story: Story) -> None:
-    """The server is lost when nothing waits, and is back while something does."""
-    encoder = story.begin()
-    story.relay.send(encoder, *start_frames(), *group(0))
-    story.relay.advance(1)
-    story.server.silent_about = {"publish"}
-    story.server.lose_all()
-    story.relay.advance(2)
-    story.relay.send(encoder, *group(200))
-    story.accept_publish()
-    story.relay.send(encoder, *group(400))
+def lost_and_back(broadcast: Broadcast) -> None:
+    """The server is lost when nothing waits, and returns while frames wait."""
+    encoder = broadcast.start()
+    broadcast.relay.send(encoder, *start_frames(), *group(0))
+    broadcast.relay.advance(1)
+    broadcast.server.silent_about = {"publish"}
+    broadcast.server.lose_all()
+    broadcast.relay.advance(2)
+    broadcast.relay.send(encoder, *group(200))
+    broadcast.accept_publish()
+    broadcast.relay.send(encoder, *group(400))
 
 
-def reconnected_by_an_operator(story: Story) -> None:
-    encoder = story.begin()
-    story.relay.send(encoder, *start_frames(), *group(0))
-    story.relay.advance(1)
-    story.relay.destinations.reconnect("one")
-    story.relay.pump()
-    story.relay.advance(1)
-    story.relay.send(encoder, *group(200))
+def reconnected_by_an_operator(broadcast: Broadcast) -> None:
+    encoder = broadcast.start()
+    broadcast.relay.send(encoder, *start_frames(), *group(0))
+    broadcast.relay.advance(1)
+    broadcast.relay.destinations.reconnect("one")
+    broadcast.relay.pump()
+    broadcast.relay.advance(1)
+    broadcast.relay.send(encoder, *group(200))
 
 
-def the_source_is_lost_and_returns(story: Story) -> None:
-    """What waited is sent before the loss is known; the headers of the return are compared although they are joined."""
-    encoder = story.begin(linger=5.0)
-    story.relay.send(encoder, *start_frames(), *group(0))
+def publisher_is_lost_and_returns(broadcast: Broadcast) -> None:
+    """Frames that wait are sent before the loss is handled; merged headers are compared, too."""
+    encoder = broadcast.start(linger=5.0)
+    broadcast.relay.send(encoder, *start_frames(), *group(0))
     encoder.disconnect(clean=False)
-    story.relay.advance(1)
-    encoder = story.relay.publish()
-    story.relay.send(encoder, *start_frames())
-    story.relay.send(encoder, *group(0))
+    broadcast.relay.advance(1)
+    encoder = broadcast.relay.publish()
+    broadcast.relay.send(encoder, *start_frames())
+    broadcast.relay.send(encoder, *group(0))
 
 
-def the_source_returns_with_other_headers(story: Story) -> None:
-    encoder = story.begin(linger=5.0)
-    story.relay.send(encoder, *start_frames(), *group(0))
+def publisher_returns_with_other_headers(broadcast: Broadcast) -> None:
+    encoder = broadcast.start(linger=5.0)
+    broadcast.relay.send(encoder, *start_frames(), *group(0))
     encoder.disconnect(clean=False)
-    story.relay.advance(1)
-    encoder = story.relay.publish()
+    broadcast.relay.advance(1)
+    encoder = broadcast.relay.publish()
     headers = start_frames()
     headers[1] = MediaFrame(headers[1].kind, 0, headers[1].payload + b"other")
-    story.relay.send(encoder, *headers)
-    story.relay.advance(1)
-    story.relay.send(encoder, *group(2000))
+    broadcast.relay.send(encoder, *headers)
+    broadcast.relay.advance(1)
+    broadcast.relay.send(encoder, *group(2000))
 
 
-STORIES: list[Callable[[Story], None]] = [
+CASES: list[Callable[[Broadcast], None]] = [
     accepted_while_frames_wait,
     accepted_between_two_groups,
     accepted_in_the_middle_of_a_group,
     lost_and_back,
     reconnected_by_an_operator,
-    the_source_is_lost_and_returns,
-    the_source_returns_with_other_headers,
+    publisher_is_lost_and_returns,
+    publisher_returns_with_other_headers,
 ]
 
 
-@pytest.mark.parametrize("tell", STORIES, ids=lambda tell: tell.__name__)
-def test_merged_frames_are_the_same_as_those_sent_one_by_one(tell: Callable[[Story], None]) -> None:
-    joined, plain = Story(WINDOW), Story(0.0)
-    for story in (joined, plain):
-        tell(story)
-        story.relay.advance(1)
-        story.account()
-    assert joined.frames == plain.frames
-    assert joined.account() == plain.account()
-    assert joined.relay.outlet().digest == plain.relay.outlet().digest
+@pytest.mark.parametrize("happen", CASES, ids=lambda happen: happen.__name__)
+def test_merged_frames_are_the_same_as_those_sent_one_by_one(happen: Callable[[Broadcast], None]) -> None:
+    merged, plain = Broadcast(WINDOW), Broadcast(0.0)
+    for broadcast in (merged, plain):
+        happen(broadcast)
+        broadcast.relay.advance(1)
+        broadcast.account()
+    assert merged.frames == plain.frames
+    assert merged.account() == plain.account()
+    assert merged.relay.outlet().digest == plain.relay.outlet().digest
 
 
-@pytest.mark.parametrize("tell", STORIES, ids=lambda tell: tell.__name__)
-def test_merged_frames_are_sent_once_and_from_a_keyframe(tell: Callable[[Story], None]) -> None:
-    story = Story(WINDOW)
-    tell(story)
-    story.relay.advance(1)
-    messages = [raw for connection in story.server.connections for raw in coded(connection.media)]
+@pytest.mark.parametrize("happen", CASES, ids=lambda happen: happen.__name__)
+def test_merged_frames_are_sent_once_and_from_a_keyframe(happen: Callable[[Broadcast], None]) -> None:
+    broadcast = Broadcast(WINDOW)
+    happen(broadcast)
+    broadcast.relay.advance(1)
+    messages = [raw for connection in broadcast.server.connections for raw in coded(connection.media)]
     assert messages
-    for connection in story.server.connections:
+    for connection in broadcast.server.connections:
         pictures = [raw for raw in coded(connection.media) if raw.type_id == 9]
         assert not pictures or pictures[0].payload[0] >> 4 == 1
     assert all(before.timestamp <= after.timestamp for before, after in pairwise(messages))
@@ -187,51 +187,50 @@ def test_merged_frames_are_sent_once_and_from_a_keyframe(tell: Callable[[Story],
 
 
 def test_frames_wait_for_the_window() -> None:
-    """Otherwise the comparison says nothing."""
-    story = Story(WINDOW)
-    encoder = story.begin()
-    story.relay.send(encoder, *start_frames(), *group(0))
-    before = story.waits, story.frames
-    story.relay.advance(WINDOW)
+    """Without this the comparison above proves nothing."""
+    broadcast = Broadcast(WINDOW)
+    encoder = broadcast.start()
+    broadcast.relay.send(encoder, *start_frames(), *group(0))
+    before = broadcast.frames_wait, broadcast.frames
+    broadcast.relay.advance(WINDOW)
     assert before == (True, [[]])
-    assert (story.waits, story.frames) == (False, [[*start_frames(), *group(0)]])
+    assert (broadcast.frames_wait, broadcast.frames) == (False, [[*start_frames(), *group(0)]])
 
 
 def test_goodbye_is_said_after_the_frames_that_waited() -> None:
-    story = Story(WINDOW)
-    encoder = story.begin()
-    story.relay.send(encoder, *start_frames(), *group(0))
+    broadcast = Broadcast(WINDOW)
+    encoder = broadcast.start()
+    broadcast.relay.send(encoder, *start_frames(), *group(0))
     encoder.end()
-    story.relay.pump()
-    assert story.frames == [[*start_frames(), *group(0)]]
-    order = story.server.last.order
+    broadcast.relay.pump()
+    assert broadcast.frames == [[*start_frames(), *group(0)]]
+    order = broadcast.server.last.order
     assert order.index("media") < order.index("FCUnpublish")
 
 
 def test_frames_that_wait_when_the_server_is_lost_are_recovered() -> None:
-    """They are missed, counted, and made good for when it is back."""
-    story = Story(WINDOW)
-    encoder = story.begin()
-    story.relay.send(encoder, *start_frames(), *group(0))
-    story.relay.advance(1)
-    story.relay.send(encoder, *group(200))
-    story.server.lose_all()
-    story.relay.pump()
-    story.account()
-    story.relay.advance(3)
-    first, second = story.frames
+    broadcast = Broadcast(WINDOW)
+    encoder = broadcast.start()
+    broadcast.relay.send(encoder, *start_frames(), *group(0))
+    broadcast.relay.advance(1)
+    broadcast.relay.send(encoder, *group(200))
+    broadcast.server.lose_all()
+    broadcast.relay.pump()
+    broadcast.account()
+    broadcast.relay.advance(3)
+    first, second = broadcast.frames
     assert first == [*start_frames(), *group(0)]
     assert second[3:] == group(200)
-    assert story.account()[2:] == (0, 0)
+    assert broadcast.account()[2:] == (0, 0)
 
 
 def test_removed_destination_leaves_no_frames_waiting() -> None:
-    story = Story(WINDOW)
-    encoder = story.begin()
-    story.relay.send(encoder, *start_frames(), *group(0))
-    story.relay.destinations.remove("one")
-    story.relay.pump()
-    assert not story.waits
-    story.relay.send(encoder, *group(200))
-    story.relay.advance(1)
-    assert "media" not in story.server.last.order
+    broadcast = Broadcast(WINDOW)
+    encoder = broadcast.start()
+    broadcast.relay.send(encoder, *start_frames(), *group(0))
+    broadcast.relay.destinations.remove("one")
+    broadcast.relay.pump()
+    assert not broadcast.frames_wait
+    broadcast.relay.send(encoder, *group(200))
+    broadcast.relay.advance(1)
+    assert "media" not in broadcast.server.last.order

@@ -12,11 +12,11 @@ from twisted.internet.error import ConnectionRefusedError, DNSLookupError
 from rtmprelay import events
 from rtmprelay.destinations.delivery import Delivery
 from rtmprelay.destinations.status import DestinationState as State
-from tests.destinations.harness import OutletTests
+from tests.destinations.harness import OutletTestCase
 from tests.helpers import group, keyframe, start_frames
 
 
-class StateTests(OutletTests):
+class StateTests(OutletTestCase):
     def test_destination_is_idle_without_a_publisher(self) -> None:
         self.relay.add_destination()
         status = self.relay.status()
@@ -28,7 +28,7 @@ class StateTests(OutletTests):
 
     def test_outlet_is_connecting_until_the_server_accepts(self) -> None:
         self.server.silent_about = {"publish"}
-        self.begin()
+        self.start()
         outlet = self.relay.outlet()
         assert outlet.state is State.CONNECTING
         assert self.relay.status().state is State.CONNECTING
@@ -39,7 +39,7 @@ class StateTests(OutletTests):
 
     def test_connected_outlet_shows_what_it_sent_and_when(self) -> None:
         self.relay.advance(3)
-        encoder = self.begin()
+        encoder = self.start()
         self.relay.advance(2)
         self.relay.send(encoder, keyframe(500))
         outlet, status = self.relay.outlet(), self.relay.status()
@@ -54,7 +54,7 @@ class StateTests(OutletTests):
 
     def test_unknown_name_is_retried_with_growing_delays(self) -> None:
         self.server.failure = DNSLookupError("one")
-        self.begin()
+        self.start()
         now = 0.0
         for attempt, delay in enumerate([1, 2, 4, 8, 16, 32, 60, 60], 1):
             outlet = self.relay.outlet()
@@ -67,14 +67,14 @@ class StateTests(OutletTests):
             assert self.server.attempts == attempt
             self.relay.advance(delay)
             now += delay
-        told = self.relay.events_of(events.DestinationReconnecting)
-        assert [event.delay for event in told[:4]] == [1, 2, 4, 8]
-        assert [event.attempt for event in told[:4]] == [2, 3, 4, 5]
+        retries = self.relay.events_of(events.DestinationReconnecting)
+        assert [event.delay for event in retries[:4]] == [1, 2, 4, 8]
+        assert [event.attempt for event in retries[:4]] == [2, 3, 4, 5]
         self.relay.assert_balanced()
 
     def test_last_error_is_kept_during_the_next_attempt_and_cleared_by_success(self) -> None:
         self.server.failure = ConnectionRefusedError()
-        self.begin()
+        self.start()
         self.server.failure = None
         self.server.silent_about = {"publish"}
         self.relay.advance(1)
@@ -91,14 +91,14 @@ class StateTests(OutletTests):
 
     def test_server_that_never_answers_times_out(self) -> None:
         self.server.silent_about = {"connect"}
-        self.begin()
+        self.start()
         self.relay.advance(10)
         assert self.relay.outlet().last_error == "the server does not answer (timed out)"
         assert self.relay.outlet().error_class == "network"
 
     def test_refused_publish_is_retried_after_ten_seconds(self) -> None:
         self.server.refuse_publish = ("NetStream.Publish.BadName", "taken")
-        self.begin()
+        self.start()
         outlet = self.relay.outlet()
         assert outlet.error_class == "refused"
         assert "BadName" in (outlet.last_error or "")
@@ -110,11 +110,11 @@ class StateTests(OutletTests):
 
     def test_server_that_speaks_http_is_a_protocol_failure(self) -> None:
         self.server.greets_with = b"HTTP/1.1 400 Bad Request\r\n\r\n"
-        self.begin()
+        self.start()
         assert self.relay.outlet().error_class == "protocol"
 
     def test_third_quick_close_counts_as_a_refusal(self) -> None:
-        self.begin()
+        self.start()
         for expected, delay in (("network", 1), ("network", 2), ("refused", 10)):
             self.relay.advance(4.5)
             self.last.close()
@@ -129,7 +129,7 @@ class StateTests(OutletTests):
         assert "is the key right?" in (self.relay.outlet().last_error or "")
 
     def test_lost_connection_is_made_again_after_a_second(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         self.relay.advance(40)
         self.server.lose_all()
         outlet = self.relay.outlet()
@@ -162,7 +162,7 @@ class StateTests(OutletTests):
 
     def test_outlet_gives_up_after_max_retries_until_the_operator_reconnects(self) -> None:
         self.server.failure = ConnectionRefusedError()
-        encoder = self.begin(max_retries=2)
+        encoder = self.start(max_retries=2)
         self.relay.advance(500)
         outlet = self.relay.outlet()
         assert self.server.attempts == 3
@@ -170,8 +170,8 @@ class StateTests(OutletTests):
         assert outlet.state is State.ERROR
         assert outlet.next_attempt_time is None
         assert outlet.last_error == "nothing listens there (connection refused)"
-        (told,) = self.relay.events_of(events.DestinationGivenUp)
-        assert (told.destination, told.stream, told.failures) == ("one", "live/cam", 3)
+        (event,) = self.relay.events_of(events.DestinationGivenUp)
+        assert (event.destination, event.stream, event.failures) == ("one", "live/cam", 3)
         assert len(self.relay.events_of(events.DestinationReconnecting)) == 2
         # The operator revives it.
         self.server.failure = None
@@ -184,7 +184,7 @@ class StateTests(OutletTests):
 
     def test_reconnect_in_the_instant_of_giving_up_connects(self) -> None:
         self.server.failure = ConnectionRefusedError()
-        self.begin(max_retries=1)
+        self.start(max_retries=1)
         self.relay.clock.advance(1.0)
         self.server.failure = None
         self.relay.destinations.reconnect("one")
@@ -193,7 +193,7 @@ class StateTests(OutletTests):
 
     def test_next_publisher_is_tried_after_giving_up(self) -> None:
         self.server.failure = ConnectionRefusedError()
-        encoder = self.begin(max_retries=1)
+        encoder = self.start(max_retries=1)
         self.relay.advance(10)
         encoder.end()
         assert self.relay.status().state is State.IDLE
@@ -204,7 +204,7 @@ class StateTests(OutletTests):
 
     def test_attempt_cancelled_by_the_end_is_not_an_error(self) -> None:
         self.server.black_hole = True
-        encoder = self.begin()
+        encoder = self.start()
         encoder.end()
         assert self.server.cancelled == 1
         status = self.relay.status()
@@ -212,7 +212,7 @@ class StateTests(OutletTests):
 
     def test_attempt_cancelled_by_a_reconnect_is_not_an_error(self) -> None:
         self.server.black_hole = True
-        self.begin()
+        self.start()
         self.server.black_hole = False
         self.server.silent_about = {"publish"}
         self.relay.destinations.reconnect("one")
@@ -223,15 +223,15 @@ class StateTests(OutletTests):
 
     def test_last_error_stays_when_the_publisher_ends(self) -> None:
         self.server.failure = ConnectionRefusedError()
-        encoder = self.begin()
+        encoder = self.start()
         encoder.end()
         status = self.relay.status()
         assert (status.state, status.error_class) == (State.IDLE, "network")
 
 
-class ReconnectTests(OutletTests):
+class ReconnectTests(OutletTestCase):
     def test_nothing_is_sent_after_the_goodbye_of_a_reconnect(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         first = self.last
         first.transport.stalled = True
         self.relay.destinations.reconnect("one")
@@ -249,7 +249,7 @@ class ReconnectTests(OutletTests):
         self.relay.assert_balanced()
 
     def test_reconnect_says_goodbye_on_the_old_connection(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         self.relay.destinations.reconnect("one")
         self.relay.send(encoder, *group(200))
         assert self.server.connections[0].order[-2:] == ["FCUnpublish", "deleteStream"]
@@ -257,7 +257,7 @@ class ReconnectTests(OutletTests):
 
     def test_reconnect_tries_at_once_instead_of_waiting(self) -> None:
         self.server.failure = ConnectionRefusedError()
-        self.begin()
+        self.start()
         self.relay.advance(20)
         attempts = self.server.attempts
         self.relay.destinations.reconnect("one")
@@ -266,7 +266,7 @@ class ReconnectTests(OutletTests):
 
     def test_reconnect_during_negotiation_cancels_the_attempt(self) -> None:
         self.server.silent_about = {"publish"}
-        self.begin()
+        self.start()
         self.server.silent_about = set()
         self.relay.destinations.reconnect("one")
         self.relay.pump()
@@ -274,7 +274,7 @@ class ReconnectTests(OutletTests):
         assert self.relay.outlet().state is State.CONNECTED
 
     def test_two_reconnects_make_one_new_connection(self) -> None:
-        self.begin()
+        self.start()
         self.relay.destinations.reconnect("one")
         self.relay.destinations.reconnect("one")
         self.relay.advance(5)
@@ -283,14 +283,14 @@ class ReconnectTests(OutletTests):
 
     def test_bug_in_opening_the_gate_is_logged(self) -> None:
         with mock.patch.object(Delivery, "open_gate", side_effect=ValueError("odd")):
-            self.begin()
+            self.start()
         assert len(self.flushLoggedErrors(ValueError)) == 1
         self.relay.destinations.reconnect("one")
         self.relay.pump()
         assert self.relay.outlet().state is State.CONNECTED
 
     def test_end_during_a_reconnect_makes_no_new_connection(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         self.relay.destinations.reconnect("one")
         encoder.end()
         self.relay.advance(5)
@@ -299,7 +299,7 @@ class ReconnectTests(OutletTests):
         assert len(self.relay.events_of(events.DestinationClosed)) == 1
 
     def test_reconnect_during_the_end_makes_no_new_connection(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         self.last.transport.stalled = True
         encoder.end()
         self.relay.destinations.reconnect("one")

@@ -15,11 +15,11 @@ from rtmprelay.destinations.manager import Changes
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationState as State
 from rtmprelay.errors import ConfigError
-from tests.destinations.harness import ManagerTests, destination
+from tests.destinations.harness import DestinationTestCase, destination
 from tests.helpers import group
 
 
-class ApplyTests(ManagerTests):
+class ReloadTests(DestinationTestCase):
     @override
     def setUp(self) -> None:
         super().setUp()
@@ -101,7 +101,7 @@ class ApplyTests(ManagerTests):
         self.relay.advance(200)
         assert self.stubs[0].attempts == attempts + 1
         assert self.relay.outlet("a").given_up
-        # A note does not bring it back, leave for more attempts does.
+        # A new note does not make it try again; more retries do.
         self.apply(self.of("a", max_retries=attempts, metadata={"note": "new"}))
         self.relay.advance(200)
         assert self.stubs[0].attempts == attempts + 1
@@ -131,7 +131,7 @@ class ApplyTests(ManagerTests):
         assert self.connections() == [1, 1, 0]
 
     def test_changed_destination_connects_after_its_old_connection_has_gone(self) -> None:
-        """The server refuses a key that is in use: the old connection must have gone before the new one comes."""
+        """The server refuses a key that is in use."""
         server = self.relay.add_server("d")
         self.apply(self.of("d"))
         self.apply(self.of("d", match="live/*"))

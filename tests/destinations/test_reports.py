@@ -10,24 +10,26 @@ from twisted.internet.error import ConnectionRefusedError
 from twisted.trial.unittest import SynchronousTestCase
 
 from rtmprelay import events
-from tests.destinations.harness import MemoryRelay, OutletTests, destination
+from tests.destinations.harness import MemoryRelay, OutletTestCase, destination
 from tests.helpers import audio, group, inter, start_frames
 
 
-class ReportTests(OutletTests):
+class ReportTests(OutletTestCase):
     def test_events_tell_the_whole_story_with_the_name_of_the_destination(self) -> None:
         self.server.failure = ConnectionRefusedError()
-        encoder = self.begin(max_retries=3)
+        encoder = self.start(max_retries=3)
         self.server.failure = None
         self.relay.advance(40)
         self.server.lose_all()
         self.relay.advance(1)
         encoder.end()
         self.relay.pump()
-        told = [event for event in self.relay.server.events if type(event).__name__.startswith("Destination")]
+        published = [
+            event for event in self.relay.server.events if type(event).__name__.startswith("Destination")
+        ]
         assert [
             event.name.removeprefix("destination_")
-            for event in told
+            for event in published
             if event.name != "destination_statistics"
         ] == [
             "connecting",
@@ -41,7 +43,7 @@ class ReportTests(OutletTests):
             "connected",
             "closed",
         ]
-        for event in told:
+        for event in published:
             assert event.fields()["destination"] == "one"
             assert event.fields()["stream"] == "live/cam"
         failed = self.relay.events_of(events.DestinationFailed)
@@ -49,18 +51,18 @@ class ReportTests(OutletTests):
             ("network", "nothing listens there (connection refused)"),
             ("network", "the connection was lost"),
         ]
-        addresses = {event.fields()["address"] for event in told if "address" in event.fields()}
+        addresses = {event.fields()["address"] for event in published if "address" in event.fields()}
         assert addresses == {"rtmp://one:1935/live/***"}
 
     def test_throughput_is_reported_every_thirty_seconds(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         self.relay.advance(29.5)
         assert self.relay.events_of(events.DestinationStatistics) == []
         self.relay.advance(0.5)
-        (told,) = self.relay.events_of(events.DestinationStatistics)
-        assert (told.seconds, told.messages, told.dropped, told.queued) == (30.0, 13, 0, 0)
-        assert told.bytes == self.relay.outlet().bytes_sent
-        assert told.kbps == pytest.approx(told.bytes * 8 / 1000 / 30)
+        (event,) = self.relay.events_of(events.DestinationStatistics)
+        assert (event.seconds, event.messages, event.dropped, event.queued) == (30.0, 13, 0, 0)
+        assert event.bytes == self.relay.outlet().bytes_sent
+        assert event.kbps == pytest.approx(event.bytes * 8 / 1000 / 30)
         self.relay.send(encoder, *group(400))
         self.relay.advance(30)
         assert self.relay.events_of(events.DestinationStatistics)[1].messages == 10
@@ -69,41 +71,41 @@ class ReportTests(OutletTests):
         assert len(self.relay.events_of(events.DestinationStatistics)) == 2
 
     def test_dropped_frames_are_reported_with_their_reason(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         self.server.lose_all()
         self.relay.send(encoder, inter(200), audio(200))
         self.relay.advance(1)
-        (told,) = self.relay.events_of(events.DestinationDropped)
-        assert (told.destination, told.reason, told.count) == ("one", "not_connected", 2)
+        (event,) = self.relay.events_of(events.DestinationDropped)
+        assert (event.destination, event.reason, event.count) == ("one", "not_connected", 2)
         self.relay.send(encoder, inter(240), inter(280))
         self.relay.advance(5)
-        told = self.relay.events_of(events.DestinationDropped)[-1]
-        assert (told.reason, told.count) == ("waiting_for_keyframe", 2)
+        event = self.relay.events_of(events.DestinationDropped)[-1]
+        assert (event.reason, event.count) == ("waiting_for_keyframe", 2)
         self.relay.advance(60)
         assert len(self.relay.events_of(events.DestinationDropped)) == 2
 
     def test_frames_dropped_from_a_full_queue_are_reported(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         self.last.transport.stalled = True
         for begin in range(200, 15_000, 200):
             self.relay.send(encoder, *group(begin, size=9000))
         self.relay.advance(5)
-        told = self.relay.events_of(events.DestinationDropped)
-        assert {event.reason for event in told} == {"queue_full"}
-        assert sum(event.count for event in told) == self.relay.outlet().messages_dropped
+        drops = self.relay.events_of(events.DestinationDropped)
+        assert {event.reason for event in drops} == {"queue_full"}
+        assert sum(event.count for event in drops) == self.relay.outlet().messages_dropped
 
     def test_frames_that_were_never_sent_are_reported_at_the_end(self) -> None:
         self.server.failure = ConnectionRefusedError()
-        encoder = self.begin()
+        encoder = self.start()
         encoder.end()
-        (told,) = self.relay.events_of(events.DestinationDropped)
-        assert (told.reason, told.count) == ("not_connected", 10)
+        (event,) = self.relay.events_of(events.DestinationDropped)
+        assert (event.reason, event.count) == ("not_connected", 10)
         (closed,) = self.relay.events_of(events.DestinationClosed)
         assert (closed.messages, closed.dropped) == (0, 10)
         assert self.relay.status().messages_dropped == 10
 
     def test_ended_destination_leaves_no_timer(self) -> None:
-        encoder = self.begin()
+        encoder = self.start()
         encoder.end()
         self.relay.pump()
         encoder.disconnect()

@@ -1,4 +1,4 @@
-"""When a destination is tried again."""
+"""When a destination is tried again, and when it is given up."""
 
 from __future__ import annotations
 
@@ -129,9 +129,9 @@ def test_three_quick_closes_mean_refused() -> None:
     assert close_after(retry, 0.0, 10.0) == "network"
     assert close_after(retry, 4.9, 20.0) == "refused"
     assert close_after(retry, 1.0, 100.0) == "refused"
-    told = retry.failed(NETWORK, 200.0)
-    assert "is the key right?" in told.sentence
-    assert "lost" in told.sentence
+    failure = retry.failed(NETWORK, 200.0)
+    assert "is the key right?" in failure.sentence
+    assert "lost" in failure.sentence
 
 
 def test_closes_after_five_seconds_are_not_a_refusal() -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from rtmprelay import events
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationState as State
-from tests.destinations.harness import ManagerTests, destination
+from tests.destinations.harness import DestinationTestCase, destination
 from tests.helpers import group
 
 
-class RoutingTests(ManagerTests):
+class RoutingTests(DestinationTestCase):
     def test_second_stream_gets_a_key_when_the_first_has_ended(self) -> None:
         stub = self.relay.add_stub()
         self.relay.add_destination()
@@ -75,7 +75,7 @@ class RoutingTests(ManagerTests):
         assert len(self.relay.events_of(events.DestinationSourceRefused)) == 2
 
     def assert_one_gets_it(self, *settings: DestinationSettings) -> None:
-        """One source, two ways to one place: the first has it, and the second when that one goes."""
+        """Check that the first destination gets the stream, and the second when the first is removed."""
         self.setUp()
         server = self.relay.add_server("one")
         for one in settings:
@@ -135,7 +135,8 @@ class RoutingTests(ManagerTests):
         self.relay.pump()
         assert self.relay.status("a").outlets == ()
         assert [
-            (told.destination, told.holder) for told in self.relay.events_of(events.DestinationSourceRefused)
+            (event.destination, event.holder)
+            for event in self.relay.events_of(events.DestinationSourceRefused)
         ] == [("b", "live/cam through a"), ("a", "live/cam through b")]
 
     def test_destination_without_a_key_takes_many_streams(self) -> None:

@@ -13,11 +13,11 @@ from zope.interface import implementer
 from rtmprelay import events
 from rtmprelay.destinations.status import DestinationState as State
 from rtmprelay.interfaces import IEventSink, IStreamObserver
-from tests.destinations.harness import ManagerTests
+from tests.destinations.harness import DestinationTestCase
 from tests.helpers import group
 
 
-class StopTests(ManagerTests):
+class StopTests(DestinationTestCase):
     def test_stop_says_goodbye_to_all_servers(self) -> None:
         stubs = [self.relay.add_stub(name) for name in ("a", "b")]
         for name in ("a", "b"):
@@ -65,7 +65,7 @@ class StopTests(ManagerTests):
         encoder = self.live()
         self.relay.add_destination("two", "rtmp://one/other/key")
         assert stub.attempts == 0
-        # Until it starts again: then with what is live.
+        # It starts again with the streams that are live.
         self.destinations.start()
         self.relay.pump()
         assert stub.attempts == 2
@@ -95,8 +95,8 @@ class StopTests(ManagerTests):
         self.successResultOf(stopping)
 
 
-class EmbedderTests(ManagerTests):
-    """Somebody who is told an event may want to do something about it, at once."""
+class ReactionTests(DestinationTestCase):
+    """Programs that react to an event at once."""
 
     def react(self, kind: type[events.Event], reaction: Callable[[], object]) -> None:
         relay = self.relay

@@ -1,4 +1,4 @@
-"""TLS to a destination, in memory: whom we believe, and what is said of those whom we do not."""
+"""TLS to a destination, in memory: which certificates are accepted, and what is shown for the others."""
 
 # Much of Twisted's TLS and of trial has no types yet.
 # mypy: disallow-untyped-calls=False
@@ -64,11 +64,11 @@ class TlsTests(SynchronousTestCase):
     def file(self, *certificates: bytes) -> str:
         """A file with these certificates."""
         path = self.folder / "ca.pem"
-        path.write_bytes(b"some text before\n" + b"\n".join(certificates) + b"\nand behind\n")
+        path.write_bytes(b"some text before\n" + b"\n".join(certificates) + b"\nand after\n")
         return str(path)
 
     def connect(self, host: str, trust: TlsTrust) -> End:
-        """Shake hands with a server that has our certificate; the client's end."""
+        """Shake hands with a server that has the certificate; returns the end of the client."""
         private: Any = PrivateCertificate.loadPEM(self.key + self.certificate)
         options = private.options()
         options.getContext().set_tlsext_servername_callback(
@@ -85,7 +85,7 @@ class TlsTests(SynchronousTestCase):
             lambda: server.buildProtocol(address), lambda: client.buildProtocol(address)
         )
         pump.flush()
-        # Small writes wait a moment for others.
+        # Twisted buffers small writes for a moment.
         clock.advance(1)
         pump.flush()
         return client_end

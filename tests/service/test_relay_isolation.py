@@ -1,4 +1,4 @@
-"""One bad destination among good ones: nobody else notices, and the publisher never waits."""
+"""One bad destination beside good ones, on real sockets: the others get everything, and the publisher never waits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.service.interop import in_background
 
 
 async def broadcast_beside(harness: Harness, bad: DestinationSettings, picture_size: int = 2000) -> None:
-    """Send a stream to a bad destination, two good ones and a player; the good ones and the player get all of it."""
+    """Send a stream to a bad destination, two good ones and a player; check that the others get all of it."""
     first, second = harness.start_sink(), harness.start_sink()
     relay = harness.start_relay(
         destinations=[bad, destination("first", first.port), destination("second", second.port)]
@@ -33,7 +33,7 @@ async def broadcast_beside(harness: Harness, bad: DestinationSettings, picture_s
     await relay.until(lambda: harness.status("second").state is DestinationState.CONNECTED)
     frames = pictures(150, picture_size)
     await send_live(publisher, frames)
-    # The publisher has waited for nobody: all that it sent has left it.
+    # The publisher did not wait: everything has left its buffer.
     assert unsent_bytes(publisher.transport) == 0
     await relay.until(
         lambda: len(harness.played) > 150 and len(first.pictures) >= 150 and len(second.pictures) >= 150
@@ -47,9 +47,9 @@ async def broadcast_beside(harness: Harness, bad: DestinationSettings, picture_s
 
 
 @real_reactor_test
-async def test_a_refused_port(harness: Harness) -> None:
+async def test_destination_on_a_closed_port_disturbs_nobody(harness: Harness) -> None:
     await broadcast_beside(harness, destination("bad", closed_port()))
-    # Between two attempts it is in error; during one it connects.
+    # During an attempt the state is `connecting`, between two it is `error`.
     await harness.relay.until(lambda: harness.status("bad").state is DestinationState.ERROR)
     status = harness.status("bad")
     assert (status.error_class, status.last_error) == (
@@ -61,21 +61,21 @@ async def test_a_refused_port(harness: Harness) -> None:
 
 
 @real_reactor_test
-async def test_a_name_that_does_not_exist(harness: Harness) -> None:
+async def test_destination_with_an_unknown_name_disturbs_nobody(harness: Harness) -> None:
     await broadcast_beside(harness, destination("bad", 1935, host="no-such-host.invalid"))
     assert harness.status("bad").error_class == "network"
     assert "DNS" in str(harness.status("bad").last_error)
 
 
 @real_reactor_test
-async def test_a_black_hole(harness: Harness) -> None:
+async def test_destination_that_never_answers_disturbs_nobody(harness: Harness) -> None:
     await broadcast_beside(harness, destination("bad", harness.listen(Protocol)))
     assert harness.status("bad").state is DestinationState.CONNECTING
     assert harness.status("bad").messages_sent == 0
 
 
 class Babbler(Protocol):
-    """A server that speaks something else."""
+    """A server that speaks another protocol."""
 
     @override
     def connectionMade(self) -> None:
@@ -84,14 +84,13 @@ class Babbler(Protocol):
 
 
 @real_reactor_test
-async def test_a_server_that_sends_garbage(harness: Harness) -> None:
+async def test_destination_that_sends_garbage_disturbs_nobody(harness: Harness) -> None:
     await broadcast_beside(harness, destination("bad", harness.listen(Babbler)))
     assert harness.status("bad").error_class == "protocol"
 
 
 @real_reactor_test
-async def test_a_server_that_refuses_the_key(harness: Harness) -> None:
-    """The key is in use there: told apart from a network error, and asked again less eagerly."""
+async def test_destination_that_refuses_the_key_disturbs_nobody(harness: Harness) -> None:
     occupied = harness.start_sink()
     holder = await publish(the_reactor(), f"rtmp://127.0.0.1:{occupied.port}/live/bad")
     await broadcast_beside(harness, destination("bad", occupied.port))
@@ -104,7 +103,7 @@ async def test_a_server_that_refuses_the_key(harness: Harness) -> None:
 
 
 class Sleeper(Sink):
-    """A server that accepts the publish and then reads no more: its window closes."""
+    """A server that accepts the publish and reads nothing after that."""
 
     @override
     def stream_started(self, stream: LiveStream) -> None:
@@ -113,8 +112,9 @@ class Sleeper(Sink):
 
 
 @real_reactor_test
-async def test_a_server_that_stops_reading(harness: Harness) -> None:
-    """Its queue stays within its bounds, whole groups of pictures are dropped, the account is exact."""
+async def test_destination_that_stops_reading_disturbs_nobody_and_has_a_bounded_queue(
+    harness: Harness,
+) -> None:
     sleeper = harness.start_sink(Sleeper())
     await broadcast_beside(harness, destination("bad", sleeper.port), picture_size=120_000)
     (outlet,) = harness.status("bad").outlets
@@ -123,10 +123,11 @@ async def test_a_server_that_stops_reading(harness: Harness) -> None:
 
 
 @real_reactor_test
-async def test_a_server_that_is_killed_and_comes_back(harness: Harness) -> None:
-    """It gets the stream again, from a keyframe on."""
-    mortal = harness.start_sink()
-    port = mortal.port
+async def test_destination_that_is_killed_and_returns_gets_the_stream_from_a_keyframe(
+    harness: Harness,
+) -> None:
+    killed = harness.start_sink()
+    port = killed.port
     first, second = harness.start_sink(), harness.start_sink()
     relay = harness.start_relay(
         destinations=[
@@ -143,25 +144,25 @@ async def test_a_server_that_is_killed_and_comes_back(harness: Harness) -> None:
     await harness.play()
     frames = pictures(400)
     sending = in_background(send_live(publisher, frames))
-    await relay.until(lambda: len(mortal.pictures) > 20)
-    for connection in mortal.service.factory.connections:
+    await relay.until(lambda: len(killed.pictures) > 20)
+    for connection in killed.service.factory.connections:
         connection.close_now("killed")
-    await mortal.service.stopService()
+    await killed.service.stopService()
     await relay.until(lambda: harness.status("bad").state is DestinationState.ERROR)
-    reborn = harness.start_sink(Sink(f"tcp:{port}:interface=127.0.0.1"))
+    restarted = harness.start_sink(Sink(f"tcp:{port}:interface=127.0.0.1"))
     await sending
-    await relay.until(lambda: len(reborn.pictures) > 0 and reborn.pictures[-1] == frames[-1])
-    assert reborn.collector.frames[0].payload == HEADER.payload
-    begin = frames.index(reborn.pictures[0])
+    await relay.until(lambda: len(restarted.pictures) > 0 and restarted.pictures[-1] == frames[-1])
+    assert restarted.collector.frames[0].payload == HEADER.payload
+    begin = frames.index(restarted.pictures[0])
     assert begin % 25 == 0
-    assert reborn.pictures == frames[begin:]
+    assert restarted.pictures == frames[begin:]
     assert harness.status("bad").reconnect_count == 1
     await relay.until(lambda: first.pictures == frames and second.pictures == frames)
     await relay.until(lambda: harness.played == [HEADER, *frames])
 
 
 @real_reactor_test
-async def test_tls_with_a_certificate_that_nobody_trusts(
+async def test_destination_with_an_untrusted_certificate_disturbs_nobody(
     harness: Harness, certificate: tuple[Path, Path]
 ) -> None:
     key, chain = certificate
@@ -175,8 +176,10 @@ async def test_tls_with_a_certificate_that_nobody_trusts(
 
 @pytest.mark.parametrize("trust", ["ca_file", "unverified"])
 @real_reactor_test
-async def test_tls_to_a_private_server(harness: Harness, certificate: tuple[Path, Path], trust: str) -> None:
-    """With its certificate as the CA file, or without verification, it gets everything."""
+async def test_private_server_gets_the_stream_over_tls(
+    harness: Harness, certificate: tuple[Path, Path], trust: str
+) -> None:
+    """With its certificate as `ca_file`, or without verification."""
     key, chain = certificate
     secure = harness.start_sink(Sink(f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={chain}"))
     more = {"ca_file": str(chain)} if trust == "ca_file" else {"verify": False}
@@ -187,5 +190,5 @@ async def test_tls_to_a_private_server(harness: Harness, certificate: tuple[Path
     await send_live(publisher, frames)
     await relay.until(lambda: secure.pictures == frames)
     publisher.end()
-    # The end on purpose goes on to the destination.
+    # The destination sees the clean end of the publisher.
     await relay.until(lambda: secure.ended_cleanly == [True])
