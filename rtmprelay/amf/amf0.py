@@ -1,11 +1,11 @@
 """AMF0: the encoding of RTMP commands and of stream metadata.
 
-Numbers are floats (an int is written as a number too), strings and long strings are str, objects are dicts,
-strict arrays are lists, null is None; EcmaArray, TypedObject, AmfDate, XmlDocument, UNDEFINED and UNSUPPORTED
-stand for the types of their name. A reference becomes the very object it refers to, and an AMF3 value is
-what rtmprelay.amf.amf3 makes of it.
+Numbers are floats (an int is encoded as a number too), strings and long strings are str, objects are dicts, strict
+arrays are lists, null is None; EcmaArray, TypedObject, AmfDate, XmlDocument, UNDEFINED and UNSUPPORTED stand for the
+types of their name. A reference is decoded as the very object that it refers to, and an AMF3 value as described in
+rtmprelay.amf.amf3.
 
-A decoded value can contain itself, so code that walks one has to be prepared for that.
+A decoded value can contain itself: code that walks through one must be prepared for that.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
     "encode",
 ]
 
-# The length field of an RTMP message and of an FLV tag has 24 bits: no more could ever be sent.
+# The length field of an RTMP message and of an FLV tag has 24 bits: a longer message could not be sent.
 MAX_ENCODED_BYTES: Final = 0xFFFFFF
 
 _MAX_SHORT_STRING: Final = 0xFFFF
@@ -73,7 +73,7 @@ _AMF3: Final = 0x11
 _UNREADABLE: Final = {
     0x04: "is reserved (movie clip)",
     0x0E: "is reserved (record set)",
-    _OBJECT_END: "ends an object where none can end",
+    _OBJECT_END: "ends an object where no object can end",
 }
 
 _DATE_BODY: Final = struct.Struct(">dh")
@@ -86,7 +86,7 @@ _PROPERTIES_END: Final = bytes((0, 0, _OBJECT_END))
 
 
 class _Decoder(ByteReader):
-    """Decodes the values of one message; they share the reference tables and the budget."""
+    """Decodes the values of one message, which share the reference tables and the budget."""
 
     __slots__ = ("_amf3", "_budget", "_references")
 
@@ -127,7 +127,7 @@ class _Decoder(ByteReader):
         return result
 
     def _read_ecma_array(self) -> EcmaArray:
-        # Encoders write anything as the count, zero included; only the end marker can be trusted.
+        # Encoders write any number as the count, even zero; only the end marker is reliable.
         self.read_u32("the count of an ECMA array")
         result = EcmaArray()
         self._read_properties(result, may_lack_end=True)
@@ -140,11 +140,11 @@ class _Decoder(ByteReader):
 
     def _read_properties(self, target: dict[str, AmfValue], *, may_lack_end: bool) -> None:
         entry = self._references.open(target)
-        # Some encoders leave the last end marker of a message out; inside of other values it would be
-        # ambiguous, so there it stays an error.
+        # Some encoders omit the last end marker of a message. Inside other values that would be ambiguous, so there it
+        # is an error.
         end_is_optional = may_lack_end and self._budget.depth == 1
         while not (end_is_optional and self.offset == self.size):
-            # An empty name alone is no end: it is a name like any other.
+            # An empty name without the marker is a name like any other.
             if self.data.startswith(_PROPERTIES_END, self.offset):
                 self.offset += len(_PROPERTIES_END)
                 break
@@ -154,7 +154,7 @@ class _Decoder(ByteReader):
 
     def _read_strict_array(self) -> list[AmfValue]:
         count = self.read_u32("the count of a strict array")
-        # Every item takes a byte at least, so a count beyond the data is known to be false at once.
+        # Every item takes at least one byte, so a count larger than the rest of the data is wrong.
         if count > self.size - self.offset:
             self.fail_truncated(count, f"a strict array of {count} items")
         items: list[AmfValue] = []
@@ -165,7 +165,7 @@ class _Decoder(ByteReader):
         return items
 
     def _read_amf3(self) -> AmfValue:
-        # The reference tables of AMF3 live as long as the message, whatever AMF0 comes in between.
+        # The reference tables of AMF3 are shared by the whole message, even if AMF0 values come in between.
         if self._amf3 is None:
             self._amf3 = Amf3Decoder(self.data, self.offset, self._budget)
         self._amf3.offset = self.offset
@@ -194,7 +194,7 @@ _READERS: Final[dict[int, Callable[[_Decoder], AmfValue]]] = {
 
 
 class _Encoder:
-    """Appends values to `out`; it writes no references, so what contains itself runs into the depth limit."""
+    """Appends values to `out`. It writes no references, so a value that contains itself exceeds the depth limit."""
 
     __slots__ = ("_count", "_depth", "out")
 
@@ -212,7 +212,7 @@ class _Encoder:
             raise LocalProtocolError(f"The AMF0 message would be longer than {MAX_ENCODED_BYTES} bytes.")
 
     def _writer_for(self, kind: type) -> Callable[[_Encoder, Any], None]:
-        # In order of inheritance: a bool is no number here, and an enum of strings is a string.
+        # In order of inheritance: a bool is not a number here, and an enum of strings is a string.
         for base in kind.__mro__:
             if writer := _WRITERS.get(base):
                 return writer
@@ -276,11 +276,11 @@ class _Encoder:
 
     def _write_name(self, name: object) -> None:
         if not isinstance(name, str):
-            raise LocalProtocolError(f"A name in AMF0 has to be a str, not {type(name).__qualname__}.")
+            raise LocalProtocolError(f"A name in AMF0 must be a str, not {type(name).__qualname__}.")
         encoded = _to_utf8(name)
         if len(encoded) > _MAX_SHORT_STRING:
             raise LocalProtocolError(
-                f"A name in AMF0 has {_MAX_SHORT_STRING} bytes at most, not {len(encoded)}."
+                f"A name in AMF0 may have {_MAX_SHORT_STRING} bytes at most, not {len(encoded)}."
             )
         self.out += _U16.pack(len(encoded)) + encoded
 
@@ -295,7 +295,7 @@ class _Encoder:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise LocalProtocolError(
-                f"A value nested deeper than {MAX_DEPTH} levels, or in itself, is no AMF0."
+                f"A value nested deeper than {MAX_DEPTH} levels, or in itself, cannot be encoded as AMF0."
             )
 
 
@@ -316,12 +316,12 @@ _WRITERS: Final[dict[type, Callable[[_Encoder, Any], None]]] = {
 
 
 def _to_utf8(text: str) -> bytes:
-    # A lone surrogate has no UTF-8; escaped, it harms nobody.
+    # A lone surrogate has no UTF-8 form, so it is escaped.
     return text.encode("utf-8", "backslashreplace")
 
 
 def decode_all(data: bytes, *, max_depth: int = MAX_DEPTH, max_values: int = MAX_VALUES) -> list[AmfValue]:
-    """Every value of a message, until its bytes end."""
+    """All values of a message."""
     decoder = _Decoder(data, 0, Budget(max_depth, max_values))
     values: list[AmfValue] = []
     while decoder.offset < decoder.size:
@@ -329,19 +329,17 @@ def decode_all(data: bytes, *, max_depth: int = MAX_DEPTH, max_values: int = MAX
     return values
 
 
-def decode_first(
-    data: bytes, offset: int = 0, *, max_depth: int = MAX_DEPTH, max_values: int = MAX_VALUES
-) -> tuple[AmfValue, int]:
-    """The value that starts at `offset`, and the offset behind it."""
+def decode_first(data: bytes, offset: int = 0) -> tuple[AmfValue, int]:
+    """The value that starts at `offset`, and the offset after it."""
     if offset < 0:
         raise LocalProtocolError(f"The offset of an AMF0 value cannot be negative: {offset}.")
-    decoder = _Decoder(data, offset, Budget(max_depth, max_values))
+    decoder = _Decoder(data, offset, Budget())
     value = decoder.read_value()
     return value, decoder.offset
 
 
 def encode(*values: AmfValue) -> bytes:
-    """The values one behind the other, as a message carries them."""
+    """The values one after the other, as in a message."""
     encoder = _Encoder()
     for value in values:
         encoder.write_value(value)

@@ -1,8 +1,8 @@
-"""AMF3, read only: what a player that talks ActionScript 3 puts behind AMF0's marker 0x11.
+"""AMF3, decoding only: players written in ActionScript 3 send such values after AMF0's marker 0x11.
 
-A byte array becomes `bytes`, an integer `int`, a vector a list; the rest looks as it does in AMF0.
-Dictionaries and externalizable objects are refused: the former can have objects as keys, the latter
-have a layout that only their class knows.
+A byte array is decoded as `bytes`, an integer as `int`, a vector as a list; everything else as in AMF0. Dictionaries and
+externalizable objects are refused: a dictionary can have objects as keys, and only its class knows the layout of an
+externalizable object.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _INTEGER_RANGE: Final = 1 << 29
 
 @attrs.frozen
 class _Traits:
-    """The shape that objects of one class share."""
+    """The class name and the property names that objects of one class share."""
 
     class_name: str
     names: tuple[str, ...]
@@ -40,7 +40,7 @@ class _Traits:
 
 
 class Amf3Decoder(ByteReader):
-    """Decodes values one after the other with the same three reference tables."""
+    """Decodes the values of one message, which share three reference tables."""
 
     __slots__ = ("_budget", "_objects", "_strings", "_traits")
 
@@ -68,7 +68,7 @@ class Amf3Decoder(ByteReader):
             value = value << 7 | byte & 0x7F
             if byte < 0x80:
                 return value
-        # The fourth byte has no continuation bit: all of it is value.
+        # The fourth byte has no continuation bit: all its bits belong to the value.
         return value << 8 | self.read_u8(what)
 
     def _read_integer(self) -> int:
@@ -130,7 +130,7 @@ class Amf3Decoder(ByteReader):
         header = self._read_u29("an array")
         if not header & 1:
             return self._objects.resolve(header >> 1, start)
-        # What follows the header tells the kind; it must be known before an item can refer to the array.
+        # The string after the header tells the kind, which must be known before an item can refer to the array.
         key = self._read_string()
         if key:
             return self._read_mixed_array(key, header >> 1)
@@ -152,7 +152,7 @@ class Amf3Decoder(ByteReader):
         return array
 
     def _read_items(self, items: list[AmfValue], count: int) -> None:
-        # Every item takes a byte at least, so a count beyond the data is known to be false at once.
+        # Every item takes at least one byte, so a count larger than the rest of the data is wrong.
         if count > self.size - self.offset:
             self.fail_truncated(count, f"a list of {count} items")
         for _ in range(count):
@@ -187,7 +187,7 @@ class Amf3Decoder(ByteReader):
         if header & 2:
             raise RemoteProtocolError(
                 f"The AMF3 object at offset {start} is externalizable (class {class_name!r}), "
-                "so that only its own class could read it."
+                "so only its own class could read it."
             )
         names = self._read_trait_names(header >> 3)
         traits = _Traits(class_name, names, bool(header & 4))
@@ -195,7 +195,7 @@ class Amf3Decoder(ByteReader):
         return traits
 
     def _read_trait_names(self, count: int) -> tuple[str, ...]:
-        # Names cost memory as values do, though no object may ever use them.
+        # Names take memory as values do, even if no object uses them.
         self._budget.spend(count)
         return tuple(self._read_string() for _ in range(count))
 
@@ -214,7 +214,7 @@ class Amf3Decoder(ByteReader):
         if not header & 1:
             return self._objects.resolve(header >> 1, start)
         count = header >> 1
-        # Whether the vector is of fixed length; a Python list has no such notion.
+        # Whether the vector has a fixed length; a Python list has no such property.
         self.read_u8("a vector")
         first = self.skip(count * width, "a vector")
         items: list[AmfValue] = []
@@ -230,7 +230,7 @@ class Amf3Decoder(ByteReader):
         if not header & 1:
             return self._objects.resolve(header >> 1, start)
         self.read_u8("a vector")
-        # The class of the items: each item says its own again.
+        # The class of the items, which each item repeats.
         self._read_string()
         items: list[AmfValue] = []
         entry = self._objects.open(items)
@@ -262,10 +262,3 @@ _READERS: Final[dict[int, Callable[[Amf3Decoder], AmfValue]]] = {
     0x10: Amf3Decoder._read_object_vector,
     0x11: Amf3Decoder._refuse_dictionary,
 }
-
-
-def decode_value(data: bytes, offset: int = 0, budget: Budget | None = None) -> tuple[AmfValue, int]:
-    """One AMF3 value (its marker is at `offset`) and the offset behind it."""
-    decoder = Amf3Decoder(data, offset, Budget() if budget is None else budget)
-    value = decoder.read_value()
-    return value, decoder.offset

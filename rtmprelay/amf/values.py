@@ -1,4 +1,4 @@
-"""What AMF0 and AMF3 have in common: the Python values, the limits of one message, the byte reader."""
+"""What AMF0 and AMF3 share: the Python values, the limits of one message, the byte reader."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import attrs
 
 from rtmprelay.errors import LimitExceededError, RemoteProtocolError
 
-# Real commands and metadata nest three or four levels; 32 keeps the recursion far from Python's own limit.
+# Real commands and metadata are nested three or four levels deep; 32 keeps the recursion far from Python's limit.
 MAX_DEPTH: Final = 32
-# Keyframe indexes of long recordings hold tens of thousands of numbers; more than this is an attack.
+# Keyframe indexes of long recordings have tens of thousands of numbers; more values than this are an attack.
 MAX_VALUES: Final = 100_000
 
 _DOUBLE: Final = struct.Struct(">d")
@@ -22,7 +22,7 @@ _U32: Final = struct.Struct(">I")
 
 
 class AmfSingleton(enum.Enum):
-    """The two AMF values without content for which Python has no equivalent; both are false."""
+    """The two AMF values without content that have no equivalent in Python; both are false."""
 
     UNDEFINED = "undefined"
     UNSUPPORTED = "unsupported"
@@ -40,14 +40,14 @@ UNSUPPORTED: Final = AmfSingleton.UNSUPPORTED
 
 @attrs.frozen
 class AmfDate:
-    """A point in time: milliseconds since 1970 in UTC. The time zone is carried, never applied."""
+    """A point in time: milliseconds since 1970 in UTC. The time zone is kept, but never applied."""
 
     milliseconds: float
     timezone_minutes: int = 0
 
 
 class XmlDocument(str):
-    """A string that travels as an XML document; its text is not checked."""
+    """A string that is encoded as an XML document; its text is not checked."""
 
     __slots__ = ()
 
@@ -56,7 +56,7 @@ class XmlDocument(str):
 
 
 class EcmaArray(dict[str, "AmfValue"]):
-    """A dict that travels as an ECMA (associative) array, as stream metadata does."""
+    """A dict that is encoded as an ECMA (associative) array, as stream metadata is."""
 
     __slots__ = ()
 
@@ -65,7 +65,7 @@ class EcmaArray(dict[str, "AmfValue"]):
 
 
 class TypedObject(dict[str, "AmfValue"]):
-    """A dict that travels as an object of a named class."""
+    """A dict that is encoded as an object of a named class."""
 
     __slots__ = ("class_name",)
 
@@ -86,9 +86,9 @@ AmfValue: TypeAlias = (
 
 @attrs.define
 class Budget:
-    """What one message has cost so far, against what it may cost.
+    """How many values and levels one message has used so far, and how many it may use.
 
-    `reach` is the deepest level seen inside the innermost open container, which becomes its height.
+    `reach` is the deepest level inside the innermost open container; it becomes the container's height.
     """
 
     max_depth: int = MAX_DEPTH
@@ -100,7 +100,9 @@ class Budget:
     def spend(self, count: int = 1) -> None:
         self.used += count
         if self.used > self.max_values:
-            raise LimitExceededError("amf_values", f"An AMF message holds more than {self.max_values} values")
+            raise LimitExceededError(
+                "amf_values", f"An AMF message contains more than {self.max_values} values"
+            )
 
     def deepen(self, depth: int) -> None:
         if depth > self.max_depth:
@@ -112,7 +114,7 @@ class Budget:
 
 @attrs.define
 class Referable:
-    """A value that later bytes can refer to; size and height stay 1 and 0 while it is still being read."""
+    """A value that later bytes can refer to; its size and height are 1 and 0 until it is complete."""
 
     value: AmfValue
     size: int = 1
@@ -125,15 +127,15 @@ class Referable:
 class References:
     """The reference table of one message.
 
-    A reference costs as many values and levels as what it refers to. Without that, a few bytes such as
-    "[x, x]" thirty times over would decode to a value that nobody can walk or print in a lifetime.
+    A reference costs as many values and levels as the value that it refers to. Otherwise a few bytes such as "[x, x]"
+    thirty times over would be decoded as a value that takes years to walk through or to print.
     """
 
     budget: Budget
     entries: list[Referable] = attrs.field(factory=list)
 
     def open(self, value: AmfValue) -> Referable:
-        """Enter a container that starts here and can be referred to even before it ends."""
+        """Enter a container. Values inside it can refer to it already."""
         budget = self.budget
         entry = Referable(value, start=budget.used, outer_reach=budget.reach)
         self.entries.append(entry)
@@ -150,7 +152,7 @@ class References:
         budget.reach = max(budget.reach, entry.outer_reach)
 
     def add(self, value: AmfValue) -> None:
-        """Note a value without other values in it."""
+        """Add a value that contains no other values."""
         self.entries.append(Referable(value))
 
     def resolve(self, index: int, offset: int) -> AmfValue:
@@ -160,14 +162,14 @@ class References:
                 f"but only {len(self.entries)} came before it."
             )
         entry = self.entries[index]
-        # The reference itself is paid for already, as every value is.
+        # The reference itself is counted already, as every value is.
         self.budget.spend(entry.size - 1)
         self.budget.deepen(self.budget.depth + entry.height)
         return entry.value
 
 
 class ByteReader:
-    """Reads primitive types at `offset`, which moves on; too few bytes is a RemoteProtocolError."""
+    """Reads primitive types at `offset` and advances it; too few bytes are a RemoteProtocolError."""
 
     __slots__ = ("data", "offset", "size")
 
@@ -177,7 +179,7 @@ class ByteReader:
         self.size = len(data)
 
     def skip(self, count: int, what: str) -> int:
-        """Move over `count` bytes, of which all are there, and return where they start."""
+        """Advance by `count` bytes, which must all be there, and return where they start."""
         start = self.offset
         if count > self.size - start:
             self.fail_truncated(count, what)
@@ -207,5 +209,5 @@ class ByteReader:
 
     def read_text(self, count: int, what: str) -> str:
         start = self.skip(count, what)
-        # Broken UTF-8 must not cost the connection, and two broken names must not become the same one.
+        # Invalid UTF-8 must not close the connection, and two invalid names must stay different.
         return self.data[start : self.offset].decode("utf-8", "backslashreplace")

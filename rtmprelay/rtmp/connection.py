@@ -47,9 +47,9 @@ class Session(TypingProtocol):
         """Bytes out."""
 
     def next_deadline(self) -> float | None:
-        """When to call `check_time`."""
+        """When to call `check_deadline`."""
 
-    def check_time(self, now: float) -> None:
+    def check_deadline(self, now: float) -> None:
         """Raise if the peer was too slow."""
 
     def forget(self) -> None:
@@ -231,7 +231,7 @@ class RtmpConnection(Protocol):
         self._timer = None
         now = self._clock.seconds()
         try:
-            self._driven.check_time(now)
+            self._driven.check_deadline(now)
             self._check_stall(now)
         except RemoteProtocolError as error:
             self._abort(error)

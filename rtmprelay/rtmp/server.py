@@ -259,7 +259,7 @@ class RtmpServerProtocol(RtmpConnection):
         not_allowed: Callable[[_Wish, str], None],
     ) -> None:
         # The client may have gone, or taken the wish back.
-        if self.is_closing or not self._session.is_wanted(event.request_id):
+        if self.is_closing or not self._session.is_pending(event.request_id):
             return
         if verdict.allowed:
             allowed(event)
@@ -413,12 +413,12 @@ class RtmpServerProtocol(RtmpConnection):
 
     def tell_unpublished(self, stream_id: int, key: StreamKey) -> None:
         """Tell the client that the publisher of what it plays has gone."""
-        self._session.tell_unpublished(stream_id, key)
+        self._session.notify_unpublished(stream_id, key)
         self.flush()
 
     def tell_published(self, stream_id: int, key: StreamKey) -> None:
         """Tell the client that the publisher of what it plays is back."""
-        self._session.tell_published(stream_id, key)
+        self._session.notify_published(stream_id, key)
         self.flush()
 
 

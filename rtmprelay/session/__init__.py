@@ -1,1 +1,1 @@
-"""RTMP conversations without input or output: bytes and time in, events and bytes out."""
+"""RTMP conversations without input or output: bytes and time in, reports and bytes out."""

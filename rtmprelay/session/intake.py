@@ -1,4 +1,4 @@
-"""Media on its way in: which message streams are listened to, and frames gathered by read."""
+"""Media on its way in: which message streams may carry it, and the frames of one read."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ _KINDS = {
     MessageType.DATA_AMF0.value: MediaKind.DATA,
     MessageType.DATA_AMF3.value: MediaKind.DATA,
 }
-# As plain numbers: looking one up in the enum takes longer than comparing it.
+# Plain numbers, because finding a member of the enum takes longer than comparing it.
 _DATA_AMF3 = MessageType.DATA_AMF3.value
 _AGGREGATE = MessageType.AGGREGATE.value
 
 
 class MediaIntake:
-    """The gate for media: the state machines open and close it, and frames pass it without asking them."""
+    """The gate for media. The state machines open and close it; frames pass it without asking them."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._most_parts = limits.aggregate_parts
+        #: The message streams whose media is reported, as a dict because that keeps their order.
         self.open_streams: dict[int, None] = {}
 
     def open(self, stream_id: int) -> None:
@@ -34,25 +35,25 @@ class MediaIntake:
         """Drop media of this message stream from now on."""
         self.open_streams.pop(stream_id, None)
 
-    def take(self, messages: list[RawMessage], start: int, events: list[SessionReport]) -> int:
-        """Report the media from `start` up to the first message that is none, and return the index of that one.
+    def take(self, messages: list[RawMessage], start: int, reports: list[SessionReport]) -> int:
+        """Report the media from `start` up to the first message that is not media, and return that message's index.
 
-        The messages and the events are those of one read. Successive frames of one message stream make one event.
+        The messages and the reports are those of one read. Successive frames of one message stream get one report.
         """
         open_streams = self.open_streams
-        batch = events[-1] if events else None
+        batch = reports[-1] if reports else None
         for index in range(start, len(messages)):
             raw = messages[index]
             kind = _KINDS.get(raw.type_id)
             if kind is None:
                 if raw.type_id != _AGGREGATE:
                     return index
-                self.take(self._media_parts(raw), 0, events)
-                batch = events[-1] if events else None
+                self.take(self._media_parts(raw), 0, reports)
+                batch = reports[-1] if reports else None
                 continue
             stream_id = raw.stream_id
             if stream_id not in open_streams:
-                # Some encoders send metadata on message stream 0; with one publish it is clear what is meant.
+                # Some encoders send metadata on message stream 0: with one publish it can only belong to that.
                 if stream_id != 0 or len(open_streams) != 1:
                     continue
                 (stream_id,) = open_streams
@@ -61,7 +62,7 @@ class MediaIntake:
                 payload = without_amf3_marker(payload)
             if not isinstance(batch, MediaReceived) or batch.stream_id != stream_id:
                 batch = MediaReceived(stream_id, [])
-                events.append(batch)
+                reports.append(batch)
             batch.frames.append(MediaFrame(kind, raw.timestamp, payload))
         return len(messages)
 

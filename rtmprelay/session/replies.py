@@ -1,4 +1,4 @@
-"""What a server says: the answers and notices, as values."""
+"""The answers and notices of a server, as messages."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from rtmprelay import __version__
 from rtmprelay.amf.amf0 import AmfValue, EcmaArray
 from rtmprelay.wire import commands
 from rtmprelay.wire.commands import StatusCode
-from rtmprelay.wire.messages import Command, UserControl, UserControlType
+from rtmprelay.wire.messages import Command, Message, UserControl, UserControlType
 from rtmprelay.wire.names import StreamKey
 
-#: Enhanced RTMP: what a forwarder says of codecs ("*" is every one, 4 is "can forward") and of itself
-#: (2 multitrack, 4 ModEx, 8 nanosecond offsets).
+#: What Enhanced RTMP wants a forwarder to announce about codecs ("*" is any codec, 4 is "can forward") and about
+#: itself (2 multitrack, 4 ModEx, 8 nanosecond offsets).
 ENHANCED_CAPABILITIES: dict[str, AmfValue] = {
     "fourCcList": ["*"],
     "videoFourCcInfoMap": {"*": 4.0},
@@ -18,14 +18,14 @@ ENHANCED_CAPABILITIES: dict[str, AmfValue] = {
     "capsEx": 14.0,
 }
 
-#: Flash Media Server's version, in the form that old encoders look for.
+#: The version of Flash Media Server, in the form that old encoders look for.
 _SERVER_VERSION = "FMS/3,5,7,7009"
 
 
 def connect_result(transaction_id: float) -> Command:
-    """Yes to `connect`.
+    """Accept `connect`.
 
-    Clients look for the capabilities of Enhanced RTMP in either of the two objects: so both have them.
+    Clients look for the capabilities of Enhanced RTMP in either of the two objects, so both contain them.
     """
     properties: dict[str, AmfValue] = {"fmsVer": _SERVER_VERSION, "capabilities": 31.0, "mode": 1.0}
     information: dict[str, AmfValue] = {
@@ -40,49 +40,52 @@ def connect_result(transaction_id: float) -> Command:
     )
 
 
-def stream_begin(stream_id: int) -> UserControl:
-    """Media may follow on this message stream."""
-    return UserControl(UserControlType.STREAM_BEGIN, stream_id)
-
-
-def stream_eof(stream_id: int) -> UserControl:
-    """No media follows on this message stream for now."""
-    return UserControl(UserControlType.STREAM_EOF, stream_id)
-
-
 def status(stream_id: int, code: str, description: str) -> Command:
-    """Good news of a message stream."""
+    """A notice that is no error."""
     return commands.on_status(stream_id, "status", code, description)
 
 
-def error_status(stream_id: int, code: str, description: str) -> Command:
-    """Bad news of a message stream."""
-    return commands.on_status(stream_id, "error", code, description)
-
-
 def fc_notice(name: str, code: str) -> Command:
-    """The notices around publish and play that Flash Media Live Encoder waits for."""
+    """A notice around publish and play that Flash Media Live Encoder waits for."""
     return Command(name, 0.0, None, ({"level": "status", "code": code, "description": ""},))
 
 
-def publish_started(stream_id: int, key: StreamKey) -> list[UserControl | Command]:
-    """Yes to `publish`."""
-    return [stream_begin(stream_id), status(stream_id, StatusCode.PUBLISH_START, f"Publishing {key}")]
+def _stream_begin(stream_id: int) -> UserControl:
+    return UserControl(UserControlType.STREAM_BEGIN, stream_id)
 
 
-def play_started(stream_id: int, key: StreamKey, reset: bool) -> list[UserControl | Command]:
-    """Yes to `play`."""
+def _stream_eof(stream_id: int) -> UserControl:
+    return UserControl(UserControlType.STREAM_EOF, stream_id)
+
+
+def publish_started(stream_id: int, key: StreamKey) -> list[Message]:
+    """Accept `publish`."""
+    return [_stream_begin(stream_id), status(stream_id, StatusCode.PUBLISH_START, f"Publishing {key}")]
+
+
+def play_started(stream_id: int, key: StreamKey, reset: bool) -> list[Message]:
+    """Accept `play`."""
     resets = [status(stream_id, StatusCode.PLAY_RESET, f"Playing and resetting {key}")] if reset else []
-    return [stream_begin(stream_id), *resets, status(stream_id, StatusCode.PLAY_START, f"Playing {key}")]
+    return [_stream_begin(stream_id), *resets, status(stream_id, StatusCode.PLAY_START, f"Playing {key}")]
 
 
-def unpublished(stream_id: int, key: StreamKey) -> list[UserControl | Command]:
-    """To a player: the publisher has gone."""
+def paused(stream_id: int) -> list[Message]:
+    """Confirm that a player has paused."""
+    return [_stream_eof(stream_id), status(stream_id, StatusCode.PAUSE_NOTIFY, "Paused")]
+
+
+def resumed(stream_id: int) -> list[Message]:
+    """Confirm that a player has resumed."""
+    return [_stream_begin(stream_id), status(stream_id, StatusCode.UNPAUSE_NOTIFY, "Resumed")]
+
+
+def unpublished(stream_id: int, key: StreamKey) -> list[Message]:
+    """Tell a player that the publisher has gone."""
     notice = status(stream_id, StatusCode.PLAY_UNPUBLISH_NOTIFY, f"{key} is not published now")
-    return [stream_eof(stream_id), notice]
+    return [_stream_eof(stream_id), notice]
 
 
-def published_again(stream_id: int, key: StreamKey) -> list[UserControl | Command]:
-    """To a player: the publisher is back."""
+def published_again(stream_id: int, key: StreamKey) -> list[Message]:
+    """Tell a player that the publisher is back."""
     notice = status(stream_id, StatusCode.PLAY_PUBLISH_NOTIFY, f"{key} is published now")
-    return [stream_begin(stream_id), notice]
+    return [_stream_begin(stream_id), notice]

@@ -1,4 +1,4 @@
-"""What a session reports to the one that drives it."""
+"""What a session reports to its caller. A server's session and a client's one report different things."""
 
 from __future__ import annotations
 
@@ -13,9 +13,20 @@ from rtmprelay.wire.names import StreamKey
 
 @attrs.frozen
 class HandshakeDone:
-    """The handshake is over; `digest` tells which form it had."""
+    """The handshake is complete; `digest` says whether it had the form with digests."""
 
     digest: bool
+
+
+@attrs.frozen
+class MediaReceived:
+    """Media frames that arrived together on one message stream, in order."""
+
+    stream_id: int
+    frames: list[MediaFrame]
+
+
+# -- reports of a server's session ---------------------------------------------------------------------------
 
 
 @attrs.frozen
@@ -24,14 +35,14 @@ class ConnectRequested:
 
     request_id: int
     app: str
-    #: What the client calls itself, for the log.
+    #: The name of the client's software, for the log.
     client: str
     credentials: Secret
 
 
 @attrs.frozen
 class StreamCreated:
-    """A client made a message stream."""
+    """A client created a message stream."""
 
     stream_id: int
 
@@ -61,21 +72,21 @@ class PlayRequested:
 
 @attrs.frozen
 class PublishEnded:
-    """A client ended its publish, or took back the wish for one, on purpose."""
+    """A client ended its publish, or cancelled its request for one, on purpose."""
 
     stream_id: int
 
 
 @attrs.frozen
 class PlayEnded:
-    """A client does not want to play any more."""
+    """A client ended its play, or cancelled its request for one."""
 
     stream_id: int
 
 
 @attrs.frozen
 class PlayPaused:
-    """A player paused, or goes on."""
+    """A player paused or resumed."""
 
     stream_id: int
     paused: bool
@@ -83,7 +94,7 @@ class PlayPaused:
 
 @attrs.frozen
 class ReceptionChanged:
-    """A player does or does not want one kind of media."""
+    """A player switched one kind of media on or off."""
 
     stream_id: int
     kind: MediaKind
@@ -91,42 +102,37 @@ class ReceptionChanged:
 
 
 @attrs.frozen
-class MediaReceived:
-    """Media frames that came in together on one message stream, in order."""
-
-    stream_id: int
-    frames: list[MediaFrame]
-
-
-@attrs.frozen
 class CommandNotUnderstood:
-    """A command that this side does not know; it has been answered."""
+    """A client sent a command that is not known; it has been answered."""
 
     name: str
 
 
+# -- reports of a client's session ---------------------------------------------------------------------------
+
+
 @attrs.frozen
 class ConnectAccepted:
-    """(Client side) The server took our `connect`."""
+    """The server accepted our `connect`."""
 
 
 @attrs.frozen
 class PublishAccepted:
-    """(Client side) The server is ready for our media on this message stream."""
+    """The server is ready for our media on this message stream."""
 
     stream_id: int
 
 
 @attrs.frozen
 class PlayAccepted:
-    """(Client side) The server will send media on this message stream."""
+    """The server will send media on this message stream."""
 
     stream_id: int
 
 
 @attrs.frozen
 class StatusReceived:
-    """(Client side) News from the server: an `onStatus`, a refusal, or the end or begin of a stream."""
+    """A notice of the server: an `onStatus` or a refusal."""
 
     level: str
     code: str

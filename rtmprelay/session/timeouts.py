@@ -1,4 +1,4 @@
-"""How long a server waits for a client, and how much of it it bears."""
+"""How long a server waits for a client, and how much the client may send before it is closed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from rtmprelay.errors import LimitExceededError
 from rtmprelay.session.lifecycle import Phase
 from rtmprelay.wire.limits import ConnectionLimits
 
-#: What comes at once after a pause of the network, or at the start, may be this many seconds' worth.
+#: After a pause of the network, or at the start, this many seconds' worth may arrive at once.
 _BURST_SECONDS = 10
 
 
 class RateLimit:
-    """A rate that may be exceeded for a while, not for long. The time is always an argument."""
+    """A rate that may be exceeded for a moment but not for long. The time is always an argument."""
 
     def __init__(self, name: str, per_second: int, now: float) -> None:
         self._name = name
@@ -20,48 +20,47 @@ class RateLimit:
         self._at = now
 
     def spend(self, count: int, now: float) -> None:
-        """Something happened so many times; raise if that is too often."""
+        """Count events; raise if there have been too many of them."""
         most = float(self._per_second * _BURST_SECONDS)
         self._left = min(most, self._left + (now - self._at) * self._per_second) - count
         self._at = now
         if self._left < 0:
             raise LimitExceededError(
-                self._name, f"more than {self._per_second} a second, and not just for a moment"
+                self._name, f"more than {self._per_second} a second for longer than a moment"
             )
 
 
 class Timeouts:
-    """Knows when a client has been too slow, or too busy. The time is always an argument."""
+    """Detects a client that is too slow or sends too much. The time is always an argument."""
 
     def __init__(self, limits: ConnectionLimits, now: float) -> None:
         self._limits = limits
         self._phase_began = now
-        #: When the last whole message arrived: single bytes do not count. The session sets it.
+        #: When the last whole message arrived; single bytes do not count. The session sets it.
         self.last_message = now
-        #: When so many chunks have been read, `chunks_came` is due.
+        #: At this many chunks, `count_chunks` is due.
         self.chunks_due = 0
         self._chunks = RateLimit("chunk_rate", limits.chunk_rate, now)
-        self._chunks_seen = 0
-        # Small steps would cost each read a call; they add up to a tenth of a second's worth.
+        self._chunks_counted = 0
+        # Counting at each read would cost a call, so chunks are counted in steps of a tenth of a second's worth.
         self._chunks_step = limits.chunk_rate // 10 + 1
         self._commands = RateLimit("command_rate", limits.command_rate, now)
 
-    def chunks_came(self, total: int, now: float) -> None:
-        """So many chunks have been looked at since the beginning."""
-        self._chunks.spend(total - self._chunks_seen, now)
-        self._chunks_seen = total
+    def count_chunks(self, total: int, now: float) -> None:
+        """Count the chunks since the last time; `total` is their number since the connection began."""
+        self._chunks.spend(total - self._chunks_counted, now)
+        self._chunks_counted = total
         self.chunks_due = total + self._chunks_step
 
-    def command_came(self, now: float) -> None:
-        """The client asked for something."""
+    def count_command(self, now: float) -> None:
         self._commands.spend(1, now)
 
     def phase_began(self, now: float) -> None:
-        """The connection has come one step further."""
+        """The connection has come one step further: its next deadline starts here."""
         self._phase_began = self.last_message = now
 
     def deadline(self, phase: Phase) -> float:
-        """When patience ends if nothing comes until then."""
+        """When the client will have been too slow if nothing arrives until then."""
         if phase is Phase.HANDSHAKE:
             return self._phase_began + self._limits.handshake_timeout
         if phase is Phase.HANDSHAKEN:

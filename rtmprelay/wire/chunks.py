@@ -1,7 +1,7 @@
-"""The chunk stream: messages put together again from their chunks.
+"""Reading the chunk stream: messages are joined again from their chunks.
 
-The reader is on the frame path. It copies a payload once when a message arrives whole, and strips the headers of
-a run of equal chunks in one go, so that 128-byte chunks cost little more than large ones.
+The reader is on the frame path. It copies a payload once when a message arrives in one chunk, and it removes the
+headers of many small chunks in one step, so that 128-byte chunks cost little more than large ones.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _ABORT = 2
 #: Length of the message header by chunk format.
 _HEADER_LENGTHS = (11, 7, 3, 0)
 
-#: How many chunks are looked at for one run. Looking as far as the read goes would cost the square of its length
-#: where chunk streams alternate.
+#: The most chunks whose headers are removed in one step. Looking ahead to the end of the read would cost the square of
+#: its length where chunk streams alternate.
 _LONGEST_RUN = 256
 
 _unpack_uint32 = struct.Struct(">I").unpack_from
@@ -33,7 +33,7 @@ _unpack_uint32 = struct.Struct(">I").unpack_from
 # Not frozen: that would make each one three times as expensive to create, and there is one for each frame.
 @attrs.define
 class RawMessage:
-    """A whole RTMP message, not yet understood."""
+    """A complete RTMP message whose payload is not parsed."""
 
     type_id: int
     timestamp: int
@@ -43,7 +43,9 @@ class RawMessage:
 
 @attrs.define(eq=False)
 class _IncomingChunkStream:
-    """What the next chunk header on this chunk stream leaves out, and the message in assembly."""
+    """The header fields that the next chunk of this chunk stream may omit, and the message in assembly."""
+
+    #: The basic header of a chunk that continues a message.
 
     continuation: bytes
     timestamp: int = 0
@@ -51,49 +53,49 @@ class _IncomingChunkStream:
     length: int = 0
     type_id: int = 0
     stream_id: int = 0
-    #: The 32-bit field behind the last full header, or None if there was none.
+    #: The 32-bit timestamp after the last message header, or None if that header had a short timestamp.
     extended: int | None = None
     assembly: bytearray | None = None
 
 
 class ChunkReader:
-    """Turns what arrives, in any pieces, into messages.
+    """Turns bytes that arrive in any pieces into messages.
 
-    Set Chunk Size and Abort are obeyed here, because they change how the very next byte is read; all other
-    messages are returned.
+    Set Chunk Size and Abort take effect here, because they change how the very next byte is read. All other messages
+    are returned.
     """
 
     def __init__(self, limits: ConnectionLimits | None = None) -> None:
         limits = limits or ConnectionLimits()
         self.chunk_size = DEFAULT_CHUNK_SIZE
-        #: How many chunk headers were read one by one, which is what chunks cost.
+        #: How many chunk headers were read one by one: this is what chunks cost.
         self.chunks_read = 0
-        self.allow_messages_of(limits.message_size)
+        self.limit_messages(limits.message_size)
         self._max_assembly = limits.assembly_size
         self._max_streams = limits.chunk_streams
         self._streams: dict[int, _IncomingChunkStream] = {}
         self._assembled = 0
         self._header_part = b""
-        # The chunk that the last read broke off in, and what is missing of it.
+        # The chunk in which the last read ended, and how many of its bytes are missing.
         self._open: _IncomingChunkStream | None = None
         self._open_remaining = 0
 
-    def allow_messages_of(self, size: int, limit: str = "message_size") -> None:
-        """From now on messages may have so many bytes; this is the limit that a larger one is over."""
+    def limit_messages(self, size: int, limit: str = "message_size") -> None:
+        """Set the largest message from now on, and the name of the limit that a larger one exceeds."""
         self._max_message = min(size, LARGEST_MESSAGE_LENGTH)
         self._message_limit = limit
 
     def forget(self) -> None:
-        """Let go of all that is unfinished: nothing more will come."""
+        """Free the memory of unfinished messages: nothing more will arrive."""
         self._streams.clear()
         self._assembled = 0
         self._header_part = b""
         self._open = None
 
     def feed(self, data: bytes) -> list[RawMessage]:
-        """Take what arrived and return the messages that are complete now.
+        """Take the bytes of one read and return the messages that they complete.
 
-        All of a chunk that holds a whole message is read in this one function: a call costs more than the reading.
+        A chunk that holds a whole message is read in this one function: calls would cost more than the reading itself.
         """
         messages: list[RawMessage] = []
         if self._header_part:
@@ -105,7 +107,7 @@ class ChunkReader:
             position = self._continue_open_chunk(self._open, data, messages)
         streams = self._streams
         while position < end:
-            # The basic header: format and chunk stream id.
+            # The basic header: chunk format and chunk stream id.
             first = data[position]
             chunk_format = first >> 6
             chunk_stream_id = first & 0x3F
@@ -114,7 +116,7 @@ class ChunkReader:
                 body += 1 + chunk_stream_id
                 if body > end:
                     break
-                # One more byte, or two with the low one first.
+                # One more byte, or two of them in little-endian order.
                 chunk_stream_id = 64 + int.from_bytes(data[position + 1 : body], "little")
             after = body + _HEADER_LENGTHS[chunk_format]
             if after > end:
@@ -174,7 +176,7 @@ class ChunkReader:
             else:
                 position = self._read_part(stream, data, after, messages)
         if position < end:
-            # A header that is not complete yet.
+            # The rest is an incomplete header.
             self._header_part = data[position:]
         return messages
 
@@ -192,7 +194,7 @@ class ChunkReader:
     # -- headers ---------------------------------------------------------------------------------------------
 
     def _new_stream(self, chunk_stream_id: int, basic_header: bytes) -> _IncomingChunkStream:
-        """A chunk stream not seen before. Some encoders open one with a short header: absent fields are zero."""
+        """Open a chunk stream. Some encoders begin one with a short header: then the missing fields are zero."""
         if len(self._streams) >= self._max_streams:
             raise LimitExceededError(
                 "chunk_streams", f"the peer uses more than {self._max_streams} chunk streams"
@@ -203,7 +205,10 @@ class ChunkReader:
 
     @staticmethod
     def _extended_is_repeated(stream: _IncomingChunkStream, data: bytes, position: int) -> bool | None:
-        """Whether the next four bytes are the extended timestamp; None while that cannot be told."""
+        """Whether the next four bytes repeat the extended timestamp; None while too few bytes are there to decide.
+
+        The specification wants it repeated in each chunk; older versions of librtmp leave it out.
+        """
         found = data[position : position + 4]
         candidates = {stream.extended or 0, stream.timestamp}
         if len(found) == 4:
@@ -217,7 +222,7 @@ class ChunkReader:
     def _read_part(
         self, stream: _IncomingChunkStream, data: bytes, position: int, messages: list[RawMessage]
     ) -> int:
-        """Take this chunk's part of a message, as much as there is, and a run of chunks that continue it."""
+        """Take the part of a message that is in this chunk, and directly following chunks that continue it."""
         assembly = stream.assembly
         end = len(data)
         if assembly is None:
@@ -236,7 +241,7 @@ class ChunkReader:
         return after
 
     def _take_run(self, stream: _IncomingChunkStream, data: bytes, position: int) -> int:
-        """Take the full chunks that directly continue this message, all their headers stripped at once."""
+        """Take the full chunks that directly continue this message, and remove all their headers in one step."""
         assembly = stream.assembly
         assert assembly is not None
         header = stream.continuation
@@ -257,7 +262,7 @@ class ChunkReader:
         after = position + count * stride
         run = bytearray(memoryview(data)[position:after])
         for shift in range(len(header)):
-            # Each pass removes one header column; the rows are shorter by one after it.
+            # Each pass removes one column of header bytes, so the rows get one byte shorter.
             del run[:: stride - shift]
         self._append(stream, run)
         return after

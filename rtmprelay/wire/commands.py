@@ -1,9 +1,9 @@
-"""The commands of RTMP as values: what a client asks, and what a server answers.
+"""The commands that clients send, as values, and the answers of servers.
 
-Real encoders leave out trailing arguments, or send null where a value belongs, so reading is lenient: what is
-missing takes its default. What cannot be understood at all is an `UnknownCommand`, never an error.
+Real encoders omit trailing arguments, or send null in place of a value. So reading is lenient: what is missing gets
+its default, and a command that is not known becomes an `UnknownCommand`, never an error.
 
-Names may carry a token in their query, and so no `repr` shows them.
+Stream names may contain a token in their query, so no `repr` shows them.
 """
 
 from __future__ import annotations
@@ -23,92 +23,67 @@ class Connect:
 
     transaction_id: float
     properties: Mapping[str, AmfValue] = attrs.field(repr=False)
-    arguments: tuple[AmfValue, ...] = attrs.field(default=(), repr=False)
-
-    def to_command(self) -> Command:
-        return Command("connect", self.transaction_id, dict(self.properties), self.arguments)
 
 
 @attrs.frozen
 class CreateStream:
-    """Make a message stream; the answer has its id."""
+    """Create a message stream; the answer contains its id."""
 
     transaction_id: float
-
-    def to_command(self) -> Command:
-        return Command("createStream", self.transaction_id)
 
 
 @attrs.frozen
-class _NamedCall:
-    """The calls that only name a stream, which Flash Media Live Encoder introduced around publish and play."""
+class ReleaseStream:
+    """Forget an earlier publisher of a name. Flash Media Live Encoder sends it before publish."""
 
     transaction_id: float
-    name: str = attrs.field(repr=False)
 
 
-class ReleaseStream(_NamedCall):
-    """Forget an earlier publisher of this name."""
+@attrs.frozen
+class FCPublish:
+    """A publish will follow."""
 
-    def to_command(self) -> Command:
-        return Command("releaseStream", self.transaction_id, None, (self.name,))
-
-
-class FCPublish(_NamedCall):
-    """A publish of this name will follow."""
-
-    def to_command(self) -> Command:
-        return Command("FCPublish", self.transaction_id, None, (self.name,))
+    transaction_id: float
 
 
-class FCUnpublish(_NamedCall):
-    """The publish of this name is over, on purpose."""
+@attrs.frozen
+class FCUnpublish:
+    """The publish is over, on purpose."""
 
-    def to_command(self) -> Command:
-        return Command("FCUnpublish", self.transaction_id, None, (self.name,))
-
-
-class FCSubscribe(_NamedCall):
-    """A play of this name will follow."""
-
-    def to_command(self) -> Command:
-        return Command("FCSubscribe", self.transaction_id, None, (self.name,))
+    transaction_id: float
 
 
-class GetStreamLength(_NamedCall):
-    """How many seconds long is this stream? A live one has no length: zero."""
+@attrs.frozen
+class FCSubscribe:
+    """A play will follow."""
 
-    def to_command(self) -> Command:
-        return Command("getStreamLength", self.transaction_id, None, (self.name,))
+    transaction_id: float
+
+
+@attrs.frozen
+class GetStreamLength:
+    """How many seconds long is a stream? A live one has no length: zero."""
+
+    transaction_id: float
 
 
 @attrs.frozen
 class Publish:
-    """Send media on this message stream under a name. `publish_type` may be missing; live is what everybody means."""
+    """Send media on this message stream under a name."""
 
     transaction_id: float
     stream_id: int
     name: str = attrs.field(repr=False)
-    publish_type: str = "live"
-
-    def to_command(self) -> Command:
-        return Command("publish", self.transaction_id, None, (self.name, self.publish_type), self.stream_id)
 
 
 @attrs.frozen
 class Play:
-    """Receive a stream on this message stream. A start of -2 takes live before recorded, -1 only live."""
+    """Receive a stream on this message stream. `reset` ends what the client played before."""
 
     transaction_id: float
     stream_id: int
     name: str = attrs.field(repr=False)
-    start: float = -2.0
-    duration: float = -1.0
     reset: bool = True
-
-    def to_command(self) -> Command:
-        arguments = (self.name, self.start, self.duration, self.reset)
-        return Command("play", self.transaction_id, None, arguments, self.stream_id)
 
 
 @attrs.frozen
@@ -119,21 +94,14 @@ class Play2:
     stream_id: int
     name: str = attrs.field(repr=False)
 
-    def to_command(self) -> Command:
-        return Command("play2", self.transaction_id, None, ({"streamName": self.name},), self.stream_id)
-
 
 @attrs.frozen
 class Pause:
-    """Stop or go on with what this message stream plays."""
+    """Pause or resume the play on this message stream."""
 
     transaction_id: float
     stream_id: int
     paused: bool
-    position_ms: float = 0.0
-
-    def to_command(self) -> Command:
-        return Command("pause", self.transaction_id, None, (self.paused, self.position_ms), self.stream_id)
 
 
 @attrs.frozen
@@ -144,9 +112,6 @@ class ReceiveAudio:
     stream_id: int
     wanted: bool
 
-    def to_command(self) -> Command:
-        return Command("receiveAudio", self.transaction_id, None, (self.wanted,), self.stream_id)
-
 
 @attrs.frozen
 class ReceiveVideo:
@@ -156,45 +121,33 @@ class ReceiveVideo:
     stream_id: int
     wanted: bool
 
-    def to_command(self) -> Command:
-        return Command("receiveVideo", self.transaction_id, None, (self.wanted,), self.stream_id)
-
 
 @attrs.frozen
 class CloseStream:
-    """End what this message stream does; the message stream stays."""
+    """End the publish or play on this message stream, and keep the message stream."""
 
     transaction_id: float
     stream_id: int
-
-    def to_command(self) -> Command:
-        return Command("closeStream", self.transaction_id, None, (), self.stream_id)
 
 
 @attrs.frozen
 class DeleteStream:
-    """End what a message stream does, and the message stream with it."""
+    """End the publish or play on a message stream, and delete the message stream."""
 
     transaction_id: float
     stream_id: int
 
-    def to_command(self) -> Command:
-        return Command("deleteStream", self.transaction_id, None, (float(self.stream_id),))
-
 
 @attrs.frozen
 class CheckBandwidth:
-    """A bandwidth measurement that some encoders start unasked."""
+    """Start a bandwidth measurement. Some encoders send it without need."""
 
     transaction_id: float
-
-    def to_command(self) -> Command:
-        return Command("_checkbw", self.transaction_id)
 
 
 @attrs.frozen
 class UnknownCommand:
-    """Anything else."""
+    """Any other command."""
 
     transaction_id: float
     name: str
@@ -224,35 +177,29 @@ ClientCommand: TypeAlias = (
 # -- reading -------------------------------------------------------------------------------------------------
 
 
-def _text(command: Command, index: int, default: str = "") -> str:
-    value = command.arguments[index] if index < len(command.arguments) else default
-    return value if isinstance(value, str) else default
+def _text(command: Command, index: int) -> str:
+    value = command.arguments[index] if index < len(command.arguments) else None
+    return value if isinstance(value, str) else ""
 
 
-def _number(command: Command, index: int, default: float) -> float:
-    value = command.arguments[index] if index < len(command.arguments) else default
-    return float(value) if isinstance(value, int | float) else default
-
-
-def _flag(command: Command, index: int, default: bool) -> bool:
-    value = command.arguments[index] if index < len(command.arguments) else default
-    return bool(value) if isinstance(value, int | float) else default
+def _flag(command: Command, index: int) -> bool:
+    value = command.arguments[index] if index < len(command.arguments) else None
+    return bool(value) if isinstance(value, int | float) else True
 
 
 def _read_connect(command: Command) -> Connect:
     properties = command.command_object if isinstance(command.command_object, dict) else {}
-    return Connect(command.transaction_id, properties, command.arguments)
+    return Connect(command.transaction_id, properties)
+
+
+def _read_publish(command: Command) -> Publish:
+    # The second argument, live or record, makes no difference here.
+    return Publish(command.transaction_id, command.stream_id, _text(command, 0))
 
 
 def _read_play(command: Command) -> Play:
-    return Play(
-        command.transaction_id,
-        command.stream_id,
-        _text(command, 0),
-        _number(command, 1, -2.0),
-        _number(command, 2, -1.0),
-        _flag(command, 3, True),
-    )
+    # The second and third arguments, start and duration, have no meaning for a live stream.
+    return Play(command.transaction_id, command.stream_id, _text(command, 0), _flag(command, 3))
 
 
 def _read_play2(command: Command) -> Play2:
@@ -261,37 +208,34 @@ def _read_play2(command: Command) -> Play2:
     return Play2(command.transaction_id, command.stream_id, name if isinstance(name, str) else "")
 
 
-def _read_publish(command: Command) -> Publish:
-    return Publish(command.transaction_id, command.stream_id, _text(command, 0), _text(command, 1, "live"))
-
-
 def _read_pause(command: Command) -> Pause:
-    return Pause(command.transaction_id, command.stream_id, _flag(command, 0, True), _number(command, 1, 0.0))
+    return Pause(command.transaction_id, command.stream_id, _flag(command, 0))
 
 
 def _read_delete_stream(command: Command) -> DeleteStream:
-    number = _number(command, 0, float(command.stream_id))
-    # Not every double is an integer: NaN and infinity name no stream.
-    stream_id = int(number) if 0 <= number < 2**32 else -1
-    return DeleteStream(command.transaction_id, stream_id)
+    number = command.arguments[0] if command.arguments else None
+    if not isinstance(number, int | float):
+        return DeleteStream(command.transaction_id, command.stream_id)
+    # A double may be negative, NaN or infinite: none of them is a message stream.
+    return DeleteStream(command.transaction_id, int(number) if 0 <= number < 2**32 else -1)
 
 
 _READERS: dict[str, Callable[[Command], ClientCommand]] = {
     "connect": _read_connect,
     "createStream": lambda c: CreateStream(c.transaction_id),
-    "releaseStream": lambda c: ReleaseStream(c.transaction_id, _text(c, 0)),
-    "FCPublish": lambda c: FCPublish(c.transaction_id, _text(c, 0)),
-    "FCUnpublish": lambda c: FCUnpublish(c.transaction_id, _text(c, 0)),
-    "FCSubscribe": lambda c: FCSubscribe(c.transaction_id, _text(c, 0)),
-    "getStreamLength": lambda c: GetStreamLength(c.transaction_id, _text(c, 0)),
+    "releaseStream": lambda c: ReleaseStream(c.transaction_id),
+    "FCPublish": lambda c: FCPublish(c.transaction_id),
+    "FCUnpublish": lambda c: FCUnpublish(c.transaction_id),
+    "FCSubscribe": lambda c: FCSubscribe(c.transaction_id),
+    "getStreamLength": lambda c: GetStreamLength(c.transaction_id),
     "publish": _read_publish,
     "play": _read_play,
     "play2": _read_play2,
     "pause": _read_pause,
-    # Some old Flash players call it so.
+    # The name that some old Flash players use.
     "pauseRaw": _read_pause,
-    "receiveAudio": lambda c: ReceiveAudio(c.transaction_id, c.stream_id, _flag(c, 0, True)),
-    "receiveVideo": lambda c: ReceiveVideo(c.transaction_id, c.stream_id, _flag(c, 0, True)),
+    "receiveAudio": lambda c: ReceiveAudio(c.transaction_id, c.stream_id, _flag(c, 0)),
+    "receiveVideo": lambda c: ReceiveVideo(c.transaction_id, c.stream_id, _flag(c, 0)),
     "closeStream": lambda c: CloseStream(c.transaction_id, c.stream_id),
     "deleteStream": _read_delete_stream,
     "_checkbw": lambda c: CheckBandwidth(c.transaction_id),
@@ -329,22 +273,22 @@ class StatusCode:
 
 
 def result(transaction_id: float, command_object: AmfValue = None, *arguments: AmfValue) -> Command:
-    """The answer to a call that went well."""
+    """The answer to a call that succeeded."""
     return Command("_result", transaction_id, command_object, arguments)
 
 
 def error(transaction_id: float, code: str, description: str) -> Command:
-    """The answer to a call that did not."""
+    """The answer to a call that failed."""
     return Command("_error", transaction_id, None, (_information("error", code, description),))
 
 
-def on_status(stream_id: int, level: str, code: str, description: str, **more: AmfValue) -> Command:
-    """News of a message stream; `level` is "status" or "error" (FFmpeg gives up only on "error")."""
-    return Command("onStatus", 0.0, None, (_information(level, code, description, **more),), stream_id)
+def on_status(stream_id: int, level: str, code: str, description: str) -> Command:
+    """A notice about a message stream; `level` is "status" or "error" (FFmpeg gives up only on "error")."""
+    return Command("onStatus", 0.0, None, (_information(level, code, description),), stream_id)
 
 
-def _information(level: str, code: str, description: str, **more: AmfValue) -> dict[str, AmfValue]:
-    return {"level": level, "code": code, "description": description, **more}
+def _information(level: str, code: str, description: str) -> dict[str, AmfValue]:
+    return {"level": level, "code": code, "description": description}
 
 
 def status_of(command: Command) -> tuple[str, str, str]:

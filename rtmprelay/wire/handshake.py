@@ -1,10 +1,9 @@
 """The handshake of RTMP for both sides, in its simple form and in the form with digests.
 
-Each side sends one version byte and two packets of 1536 bytes. In the simple form the second packet
-echoes the peer's first one. In the digest form the first packet hides an HMAC at a place that its own
-bytes decide, and the second packet proves that the sender has found it. The keys are public, so this
-shows which software the peer imitates and gives no security at all: that is why a wrong proof is
-tolerated everywhere here, and only a wrong version is an error.
+Each side sends one version byte and two packets of 1536 bytes. In the simple form the second packet echoes the peer's
+first one. In the digest form the first packet contains an HMAC at a place that its own bytes determine, and the second
+packet proves that the sender has found it. The keys are public, so the proof shows which software the peer imitates and
+gives no security at all. That is why the peer's second packet is not checked, and only a wrong version is an error.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ _TLS_HANDSHAKE: Final = 0x16
 
 _HEADER_SIZE: Final = 8  # A time and then a version (or a second time) of four bytes each.
 _NO_VERSION: Final = bytes(4)
-_TIME_ZERO: Final = bytes(4)  # Only differences of time matter, so each of our clocks starts here.
+_TIME_ZERO: Final = bytes(4)  # Only differences of time matter, so our clock starts at zero.
 _CLIENT_VERSION: Final = bytes((0x80, 0x00, 0x07, 0x02))
 # Players look for the digest only when the first byte here is 3 or more.
 _SERVER_VERSION: Final = bytes((0x04, 0x05, 0x00, 0x01))
 
 _DIGEST_SIZE: Final = 32
 _DIGEST_PLACES: Final = 728
-# The two schemas differ only in which half of the packet holds the digest: the block starts here.
+# Where the block with the digest starts: the two schemas differ only in this.
 _DIGEST_BLOCKS: Final = (772, 8)
 _CLIENT_BLOCK: Final = 8
 
@@ -49,7 +48,7 @@ RandomBytes = Callable[[int], bytes]
 
 
 class _Stage(enum.Enum):
-    """Which part is awaited next."""
+    """The part that is expected next."""
 
     VERSION = enum.auto()
     FIRST_PACKET = enum.auto()
@@ -64,7 +63,7 @@ class _FoundDigest:
 
 
 class _Handshake(ABC):
-    """What both sides share: cutting the input into its three parts."""
+    """What both sides share: the input is cut into its three parts."""
 
     def __init__(self, random_bytes: RandomBytes) -> None:
         self.digest = False
@@ -75,31 +74,32 @@ class _Handshake(ABC):
 
     @property
     def done(self) -> bool:
-        """Whether the peer's part is complete; `bytes_to_send` may still have something."""
+        """Whether all of the peer's handshake has arrived; there may still be bytes to send."""
         return self._stage is _Stage.DONE
 
     @property
     def leftover(self) -> bytes:
-        """The bytes behind the handshake: the start of the chunk stream; empty until `done`."""
+        """The bytes after the handshake, where the chunk stream begins; empty until `done`."""
         return bytes(self._incoming) if self.done else b""
 
     def bytes_to_send(self) -> bytes:
-        """Return what is to be written to the peer now, and forget it."""
+        """Return and remove the bytes to write to the peer now."""
         pending = bytes(self._outgoing)
         self._outgoing.clear()
         return pending
 
     def feed(self, data: bytes) -> None:
-        """Take in bytes of the peer; once `done`, all that is fed only adds to `leftover`.
+        """Take bytes of the peer; once `done`, they only add to `leftover`.
 
-        Raises RemoteProtocolError at the first byte if that is not a version that we speak.
+        Raises:
+            RemoteProtocolError: The first byte is a version that is not supported.
         """
         self._incoming += data
         while not self.done and self._read_part():
             pass
 
     def _read_part(self) -> bool:
-        """Handle one part if it is there in full, and say whether it was."""
+        """Handle the next part if it is complete, and return whether it was."""
         size = 1 if self._stage is _Stage.VERSION else PACKET_SIZE
         if len(self._incoming) < size:
             return False
@@ -113,14 +113,14 @@ class _Handshake(ABC):
             self._stage = _Stage.SECOND_PACKET
             self._first_packet_received(part)
         else:
+            # The second packet is not checked: it protects nothing, and peers in wide use send nonsense in it.
             self._stage = _Stage.DONE
-            self._second_packet_received(part)
         return True
 
     def _check_version(self) -> None:
         version = self._incoming[0]
         if version != _VERSION:
-            # The bad byte stays, so that every later feed fails too; the rest must not pile up.
+            # The wrong byte stays, so that every later feed fails too. The rest must not accumulate.
             del self._incoming[1:]
             raise RemoteProtocolError(_describe_bad_version(version))
 
@@ -128,13 +128,9 @@ class _Handshake(ABC):
     def _first_packet_received(self, packet: bytes) -> None:
         """Answer C1 or S1."""
 
-    @abstractmethod
-    def _second_packet_received(self, packet: bytes) -> None:
-        """Look at C2 or S2."""
-
 
 class ServerHandshake(_Handshake):
-    """The side that was connected to; it answers in the form that the client chose."""
+    """The side that accepts the connection; it answers in the form that the client chose."""
 
     def __init__(self, *, random_bytes: RandomBytes = os.urandom) -> None:
         super().__init__(random_bytes)
@@ -145,52 +141,36 @@ class ServerHandshake(_Handshake):
         self._outgoing.append(_VERSION)
         if found is None:
             self._outgoing += _make_simple_packet(self._random_bytes)
-            # The second field is when we read C1, by our clock, and that one stands at zero.
+            # The second field is the time at which we read C1; our clock stands at zero.
             self._outgoing += packet[:4] + _TIME_ZERO + packet[_HEADER_SIZE:]
         else:
-            s1, _ = _make_digest_packet(_SERVER_VERSION, found.block, _SERVER_KEY, self._random_bytes)
-            self._outgoing += s1
+            self._outgoing += _make_digest_packet(
+                _SERVER_VERSION, found.block, _SERVER_KEY, self._random_bytes
+            )
             self._outgoing += _make_proof(_SERVER_KEY, found.value, self._random_bytes)
-
-    def _second_packet_received(self, packet: bytes) -> None:
-        # C2 is not checked: it protects nothing, and clients in wide use send nonsense here.
-        pass
 
 
 class ClientHandshake(_Handshake):
-    """The side that connects; C0 and C1 are there to send from the start.
-
-    `peer_verified` says, once done, whether S2 was the right answer to C1. It is meant for logs: many
-    servers get S2 wrong and work well otherwise.
-    """
+    """The side that connects; C0 and C1 can be sent from the start."""
 
     def __init__(self, *, use_digest: bool = True, random_bytes: RandomBytes = os.urandom) -> None:
         super().__init__(random_bytes)
-        self.peer_verified = False
-        self._own_digest: bytes | None = None
+        self._use_digest = use_digest
         if use_digest:
-            self._c1, self._own_digest = _make_digest_packet(
-                _CLIENT_VERSION, _CLIENT_BLOCK, _CLIENT_KEY, random_bytes
-            )
+            c1 = _make_digest_packet(_CLIENT_VERSION, _CLIENT_BLOCK, _CLIENT_KEY, random_bytes)
         else:
-            self._c1 = _make_simple_packet(random_bytes)
+            c1 = _make_simple_packet(random_bytes)
         self._outgoing.append(_VERSION)
-        self._outgoing += self._c1
+        self._outgoing += c1
 
     def _first_packet_received(self, packet: bytes) -> None:
-        # A digest that we did not ask for is not answered: this client was told to keep it simple.
-        found = None if self._own_digest is None else _find_digest(packet, _SERVER_KEY)
+        # A digest that this client did not offer is not answered.
+        found = _find_digest(packet, _SERVER_KEY) if self._use_digest else None
         self.digest = found is not None
         if found is None:
             self._outgoing += packet
         else:
             self._outgoing += _make_proof(_CLIENT_KEY, found.value, self._random_bytes)
-
-    def _second_packet_received(self, packet: bytes) -> None:
-        if self.digest and self._own_digest is not None:
-            self.peer_verified = _is_proof(packet, _SERVER_KEY, self._own_digest)
-        else:
-            self.peer_verified = packet[_HEADER_SIZE:] == self._c1[_HEADER_SIZE:]
 
 
 def _describe_bad_version(version: int) -> str:
@@ -210,18 +190,16 @@ def _make_simple_packet(random_bytes: RandomBytes) -> bytes:
     return _TIME_ZERO + _NO_VERSION + random_bytes(PACKET_SIZE - _HEADER_SIZE)
 
 
-def _make_digest_packet(
-    version: bytes, block: int, key: bytes, random_bytes: RandomBytes
-) -> tuple[bytes, bytes]:
-    """Return a first packet with its digest written in, and the digest."""
+def _make_digest_packet(version: bytes, block: int, key: bytes, random_bytes: RandomBytes) -> bytes:
+    """A first packet that contains its digest."""
     packet = _TIME_ZERO + version + random_bytes(PACKET_SIZE - _HEADER_SIZE)
     start = _digest_offset(packet, block)
     digest = _packet_digest(packet, start, key)
-    return packet[:start] + digest + packet[start + _DIGEST_SIZE :], digest
+    return packet[:start] + digest + packet[start + _DIGEST_SIZE :]
 
 
 def _find_digest(packet: bytes, key: bytes) -> _FoundDigest | None:
-    """Find the valid digest of a first packet, in either schema; None means the simple form."""
+    """The valid digest of a first packet, in either schema; None if the packet has the simple form."""
     if packet[4:_HEADER_SIZE] == _NO_VERSION:
         return None
     for block in _DIGEST_BLOCKS:
@@ -237,23 +215,14 @@ def _digest_offset(packet: bytes, block: int) -> int:
 
 
 def _packet_digest(packet: bytes, start: int, key: bytes) -> bytes:
-    """Sign all of a first packet but the place of the digest itself."""
+    """Sign a first packet without the place of the digest itself."""
     return _sign(key, packet[:start] + packet[start + _DIGEST_SIZE :])
 
 
 def _make_proof(key: bytes, peer_digest: bytes, random_bytes: RandomBytes) -> bytes:
-    """Make the second packet of the digest form, which proves that the peer's digest was found."""
+    """The second packet of the digest form, which proves that the peer's digest was found."""
     filler = random_bytes(PACKET_SIZE - _DIGEST_SIZE)
-    return filler + _proof_signature(key, peer_digest, filler)
-
-
-def _is_proof(packet: bytes, key: bytes, own_digest: bytes) -> bool:
-    filler, signature = packet[:-_DIGEST_SIZE], packet[-_DIGEST_SIZE:]
-    return hmac.compare_digest(signature, _proof_signature(key, own_digest, filler))
-
-
-def _proof_signature(key: bytes, digest: bytes, filler: bytes) -> bytes:
-    return _sign(_sign(key + _KEY_TAIL, digest), filler)
+    return filler + _sign(_sign(key + _KEY_TAIL, peer_digest), filler)
 
 
 def _sign(key: bytes, data: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Typed control and command messages, and their bytes. Media payloads pass through untouched and are not parsed here."""
+"""Control and command messages as values, and their bytes. Media payloads pass through unparsed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ _DEFAULT_LIMITS = ConnectionLimits()
 
 
 class MessageType(IntEnum):
-    """The message type ids of RTMP."""
+    """The message type ids of RTMP. Abort (2) is missing: only the chunk reader needs it."""
 
     SET_CHUNK_SIZE = 1
-    ABORT = 2
     ACKNOWLEDGEMENT = 3
     USER_CONTROL = 4
     WINDOW_ACKNOWLEDGEMENT_SIZE = 5
@@ -38,19 +37,16 @@ class MessageType(IntEnum):
 
 
 class UserControlType(IntEnum):
-    """The event types of a User Control message."""
+    """The event types of a User Control message that this relay sends or answers."""
 
     STREAM_BEGIN = 0
     STREAM_EOF = 1
-    STREAM_DRY = 2
-    SET_BUFFER_LENGTH = 3
-    STREAM_IS_RECORDED = 4
     PING_REQUEST = 6
     PING_RESPONSE = 7
 
 
 class BandwidthLimit(IntEnum):
-    """How strictly a Set Peer Bandwidth is meant."""
+    """How the receiver of Set Peer Bandwidth is to apply it."""
 
     HARD = 0
     SOFT = 1
@@ -59,35 +55,28 @@ class BandwidthLimit(IntEnum):
 
 @attrs.frozen
 class SetChunkSize:
-    """From now on chunks of the sender hold up to this many payload bytes."""
+    """The sender's chunks hold up to this many payload bytes from now on. The chunk reader handles it on arrival."""
 
     size: int
 
 
 @attrs.frozen
-class Abort:
-    """The unfinished message on this chunk stream will not be finished."""
-
-    chunk_stream_id: int
-
-
-@attrs.frozen
 class Acknowledgement:
-    """So many bytes (modulo 2^32) arrived since the connection began."""
+    """This many bytes (modulo 2^32) have arrived since the connection began."""
 
     sequence_number: int
 
 
 @attrs.frozen
 class WindowAcknowledgementSize:
-    """The sender expects an Acknowledgement after each so many bytes."""
+    """The sender expects an Acknowledgement after every `size` bytes."""
 
     size: int
 
 
 @attrs.frozen
 class SetPeerBandwidth:
-    """The receiver may have at most this many unacknowledged bytes under way."""
+    """The receiver may have at most `size` unacknowledged bytes in flight."""
 
     size: int
     limit: BandwidthLimit
@@ -95,60 +84,49 @@ class SetPeerBandwidth:
 
 @attrs.frozen
 class UserControl:
-    """A stream event or a ping. `value` is a stream id or, for pings, a timestamp."""
+    """A stream event or a ping. `value` is a message stream id or, for pings, a timestamp."""
 
     event: int
     value: int
-    #: Only for SET_BUFFER_LENGTH.
-    buffer_ms: int = 0
 
 
 @attrs.frozen
 class Command:
-    """A remote call, or the answer to one. `arguments` come behind the command object."""
+    """A remote call, or the answer to one. `arguments` come after the command object."""
 
     name: str
     transaction_id: float = 0.0
-    # Both may carry tokens.
+    # Both may contain tokens.
     command_object: AmfValue = attrs.field(default=None, repr=False)
     arguments: tuple[AmfValue, ...] = attrs.field(default=(), repr=False)
     stream_id: int = 0
 
 
-ControlMessage: TypeAlias = (
-    SetChunkSize | Abort | Acknowledgement | WindowAcknowledgementSize | SetPeerBandwidth | UserControl
-)
-Message: TypeAlias = ControlMessage | Command
+#: The control messages that a session receives.
+ControlMessage: TypeAlias = Acknowledgement | WindowAcknowledgementSize | SetPeerBandwidth | UserControl
+ReceivedMessage: TypeAlias = ControlMessage | Command
+Message: TypeAlias = ReceivedMessage | SetChunkSize
 
 
 # -- encoding ------------------------------------------------------------------------------------------------
 
 
-def _encode_user_control(message: UserControl) -> bytes:
-    body = struct.pack(">HI", message.event, message.value)
-    if message.event == UserControlType.SET_BUFFER_LENGTH:
-        body += message.buffer_ms.to_bytes(4)
-    return body
-
-
-def _encode_control(message: ControlMessage) -> tuple[MessageType, bytes]:
+def _encode_control(message: ControlMessage | SetChunkSize) -> tuple[MessageType, bytes]:
     match message:
         case SetChunkSize(size):
             return MessageType.SET_CHUNK_SIZE, size.to_bytes(4)
-        case Abort(chunk_stream_id):
-            return MessageType.ABORT, chunk_stream_id.to_bytes(4)
         case Acknowledgement(sequence_number):
             return MessageType.ACKNOWLEDGEMENT, sequence_number.to_bytes(4)
         case WindowAcknowledgementSize(size):
             return MessageType.WINDOW_ACKNOWLEDGEMENT_SIZE, size.to_bytes(4)
         case SetPeerBandwidth(size, limit):
             return MessageType.SET_PEER_BANDWIDTH, struct.pack(">IB", size, limit)
-        case UserControl():
-            return MessageType.USER_CONTROL, _encode_user_control(message)
+        case UserControl(event, value):
+            return MessageType.USER_CONTROL, struct.pack(">HI", event, value)
 
 
 def to_raw(message: Message) -> RawMessage:
-    """The message as it goes to the chunk writer."""
+    """The message in the form that the chunk writer takes."""
     if isinstance(message, Command):
         payload = amf0.encode(
             message.name, message.transaction_id, message.command_object, *message.arguments
@@ -177,31 +155,26 @@ def _decode_peer_bandwidth(payload: bytes) -> SetPeerBandwidth:
 def _decode_user_control(payload: bytes) -> UserControl:
     if len(payload) < 2:
         raise RemoteProtocolError(f"User Control has {len(payload)} bytes: too few for an event type")
-    event = int.from_bytes(payload[:2])
-    # Events of other vendors may be shorter; what is missing counts as zero.
-    value = int.from_bytes(payload[2:6])
-    buffer_ms = int.from_bytes(payload[6:10]) if event == UserControlType.SET_BUFFER_LENGTH else 0
-    return UserControl(event, value, buffer_ms)
+    # Events of other vendors may be shorter; missing bytes count as zero.
+    return UserControl(int.from_bytes(payload[:2]), int.from_bytes(payload[2:6]))
 
 
 def _decode_command(values: list[AmfValue], stream_id: int) -> Command:
     if not values or not isinstance(values[0], str):
         raise RemoteProtocolError("a command message does not begin with the command's name")
     transaction = values[1] if len(values) > 1 else 0.0
-    # Some encoders leave the transaction id null where no answer is wanted.
+    # Some encoders send null as the transaction id if they expect no answer.
     transaction_id = float(transaction) if isinstance(transaction, int | float) else 0.0
     command_object = values[2] if len(values) > 2 else None
     return Command(values[0], transaction_id, command_object, tuple(values[3:]), stream_id)
 
 
 def without_amf3_marker(payload: bytes) -> bytes:
-    """The AMF0 part of an AMF3 command or data message: it follows one format byte, which is zero."""
+    """The AMF0 part of an AMF3 command or data message: it comes after one format byte, which is zero."""
     return payload[1:] if payload[:1] == b"\x00" else payload
 
 
 _DECODERS: dict[int, Callable[[bytes], ControlMessage]] = {
-    MessageType.SET_CHUNK_SIZE: lambda payload: SetChunkSize(_uint32(payload, "Set Chunk Size")),
-    MessageType.ABORT: lambda payload: Abort(_uint32(payload, "Abort")),
     MessageType.ACKNOWLEDGEMENT: lambda payload: Acknowledgement(_uint32(payload, "Acknowledgement")),
     MessageType.WINDOW_ACKNOWLEDGEMENT_SIZE: lambda payload: WindowAcknowledgementSize(
         _uint32(payload, "Window Acknowledgement Size")
@@ -211,8 +184,8 @@ _DECODERS: dict[int, Callable[[bytes], ControlMessage]] = {
 }
 
 
-def from_raw(raw: RawMessage, limits: ConnectionLimits = _DEFAULT_LIMITS) -> Message | None:
-    """The typed form of a control or command message; None for a type that is not known."""
+def from_raw(raw: RawMessage, limits: ConnectionLimits = _DEFAULT_LIMITS) -> ReceivedMessage | None:
+    """The control or command message in `raw`; None if it is of another type."""
     if raw.type_id in (MessageType.COMMAND_AMF0, MessageType.COMMAND_AMF3):
         payload = raw.payload if raw.type_id == MessageType.COMMAND_AMF0 else without_amf3_marker(raw.payload)
         values = amf0.decode_all(payload, max_depth=limits.amf_depth, max_values=limits.amf_values)
@@ -227,13 +200,13 @@ _AGGREGATE_HEADER = struct.Struct(">B3s3sB3s")
 
 
 def split_aggregate(raw: RawMessage, most: int = _DEFAULT_LIMITS.aggregate_parts) -> list[RawMessage]:
-    """The messages inside an aggregate (type 22), on its message stream and moved to its time.
+    """The messages inside an aggregate (type 22), with its message stream id and timestamps relative to its own.
 
-    Each is laid out like an FLV tag: header, payload, and the size of both. The first one's timestamp counts as
-    the aggregate's own.
+    Each part is laid out like an FLV tag: header, payload, and the size of both. The first part gets the timestamp of
+    the aggregate, and the others keep their distance from it.
 
     Args:
-        most: How many there may be.
+        most: The largest number of parts.
     """
     parts: list[RawMessage] = []
     payload = raw.payload

@@ -95,11 +95,6 @@ class RtmpUrl:
         """Equal for two addresses that mean one stream on one server, however they are written."""
         return self.scheme, self.host.lower(), self.port, self.app, self.app_query, self.key
 
-    @property
-    def has_key(self) -> bool:
-        """Whether the address says which stream it is."""
-        return bool(self.key)
-
     def filled_in(self, app: str, name: str) -> RtmpUrl:
         """The address for one source: `{app}` and `{name}` stand for it, and a missing key is its name."""
         replaced = self.key.reveal().replace("{app}", app).replace("{name}", name) if self.key else name

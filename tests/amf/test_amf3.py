@@ -1,3 +1,5 @@
+"""AMF3: values are decoded, alone and inside AMF0, and references and limits hold."""
+
 from __future__ import annotations
 
 import contextlib
@@ -7,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtmprelay.amf.amf0 import decode_all
-from rtmprelay.amf.amf3 import decode_value
 from rtmprelay.amf.values import (
     MAX_DEPTH,
     UNDEFINED,
@@ -19,7 +20,7 @@ from rtmprelay.amf.values import (
     XmlDocument,
 )
 from rtmprelay.errors import LimitExceededError, RemoteProtocolError
-from tests.amf.test_amf0 import shape
+from tests.amf.helpers import decode_amf3, shape
 
 DOUBLE_ONE = b"\x3f\xf0\x00\x00\x00\x00\x00\x00"
 
@@ -77,14 +78,14 @@ vectors = pytest.mark.parametrize(("value", "data"), VECTORS.values(), ids=VECTO
 
 
 @vectors
-def test_decode(value: AmfValue, data: bytes) -> None:
-    decoded, offset = decode_value(b"\xee" + data + b"\xff", 1)
+def test_values_are_decoded(value: AmfValue, data: bytes) -> None:
+    decoded, offset = decode_amf3(b"\xee" + data + b"\xff", 1)
     assert shape(decoded) == shape(value)
     assert offset == 1 + len(data)
 
 
 @vectors
-def test_decode_inside_amf0(value: AmfValue, data: bytes) -> None:
+def test_values_inside_amf0_are_decoded(value: AmfValue, data: bytes) -> None:
     assert shape(decode_all(b"\x05\x11" + data + b"\x06")) == shape([None, value, UNDEFINED])
 
 
@@ -92,7 +93,7 @@ def test_decode_inside_amf0(value: AmfValue, data: bytes) -> None:
 def test_truncated_data_is_an_error(value: AmfValue, data: bytes) -> None:
     for cut in range(len(data)):
         with pytest.raises(RemoteProtocolError, match="cut short"):
-            decode_value(data[:cut])
+            decode_amf3(data[:cut])
 
 
 OBJECT_REFERENCES = {
@@ -112,30 +113,30 @@ OBJECT_REFERENCES = {
 
 
 @pytest.mark.parametrize(("name", "reference"), OBJECT_REFERENCES.items())
-def test_object_references(name: str, reference: bytes) -> None:
-    # The list around them is object 0, so that what it holds is object 1.
-    decoded, _ = decode_value(b"\x09\x05\x01" + VECTORS[name][1] + reference)
+def test_references_are_the_same_object(name: str, reference: bytes) -> None:
+    # The list around them is object 0, so its first item is object 1.
+    decoded, _ = decode_amf3(b"\x09\x05\x01" + VECTORS[name][1] + reference)
     assert isinstance(decoded, list)
     assert shape(decoded[0]) == shape(VECTORS[name][0])
     assert decoded[1] is decoded[0]
 
 
 @pytest.mark.parametrize("data", [b"\x09\x03\x01\x09\x00", b"\x10\x03\x00\x01\x09\x00"])
-def test_list_that_holds_itself(data: bytes) -> None:
-    decoded, _ = decode_value(data)
+def test_list_that_contains_itself_is_decoded(data: bytes) -> None:
+    decoded, _ = decode_amf3(data)
     assert isinstance(decoded, list)
     assert decoded[0] is decoded
 
 
 @pytest.mark.parametrize("data", [b"\x0a\x0b\x01\x03a\x0a\x00\x01", b"\x09\x01\x03a\x09\x00\x01"])
-def test_object_that_holds_itself(data: bytes) -> None:
-    decoded, _ = decode_value(data)
+def test_object_that_contains_itself_is_decoded(data: bytes) -> None:
+    decoded, _ = decode_amf3(data)
     assert isinstance(decoded, dict)
     assert decoded["a"] is decoded
 
 
 def test_invalid_utf8_is_escaped() -> None:
-    assert decode_value(b"\x06\x03\xff")[0] == "\\xff"
+    assert decode_amf3(b"\x06\x03\xff")[0] == "\\xff"
 
 
 @pytest.mark.parametrize(
@@ -152,9 +153,9 @@ def test_invalid_utf8_is_escaped() -> None:
         (b"\x0f\xff\xff\xff\xff\x00", "a vector at offset 6 needs 2147483640 bytes"),
     ],
 )
-def test_error_says_what_and_where(data: bytes, message: str) -> None:
+def test_error_names_the_value_and_its_offset(data: bytes, message: str) -> None:
     with pytest.raises(RemoteProtocolError, match=message):
-        decode_value(data)
+        decode_amf3(data)
 
 
 @pytest.mark.parametrize(
@@ -162,16 +163,16 @@ def test_error_says_what_and_where(data: bytes, message: str) -> None:
     [b"\x09\x03\x01", b"\x09\x01\x03a", b"\x0a\x0b\x01\x03a", b"\x0a\x13\x01\x03a", b"\x10\x03\x00\x01"],
     ids=["dense", "associative", "dynamic", "sealed", "vector"],
 )
-def test_depth_bomb(opening: bytes) -> None:
+def test_deeply_nested_value_is_refused(opening: bytes) -> None:
     with pytest.raises(LimitExceededError) as caught:
-        decode_value(opening * 10000)
+        decode_amf3(opening * 10000)
     assert caught.value.limit == "amf_depth"
 
 
-def test_deepest_allowed_value() -> None:
-    decode_value(b"\x09\x03\x01" * MAX_DEPTH + b"\x01")
+def test_value_of_the_largest_depth_is_decoded() -> None:
+    decode_amf3(b"\x09\x03\x01" * MAX_DEPTH + b"\x01")
     with pytest.raises(LimitExceededError):
-        decode_value(b"\x09\x03\x01" * (MAX_DEPTH + 1) + b"\x01")
+        decode_amf3(b"\x09\x03\x01" * (MAX_DEPTH + 1) + b"\x01")
 
 
 def test_depth_is_shared_with_amf0() -> None:
@@ -191,9 +192,9 @@ def test_depth_is_shared_with_amf0() -> None:
     ],
     ids=["dense", "vector", "mixed", "names"],
 )
-def test_value_limit(data: bytes) -> None:
+def test_too_many_values_are_refused(data: bytes) -> None:
     with pytest.raises(LimitExceededError) as caught:
-        decode_value(data, budget=Budget(max_values=3))
+        decode_amf3(data, budget=Budget(max_values=3))
     assert caught.value.limit == "amf_values"
 
 
@@ -205,19 +206,19 @@ def test_values_are_counted_with_those_of_amf0() -> None:
 
 
 def test_references_cannot_multiply_values() -> None:
-    # List n holds list n - 1 twice, by reference; the numbers 2 to 80 are their headers.
+    # List n contains list n - 1 twice, by reference; the numbers 2 to 80 are their headers.
     inner = b"".join(b"\x09\x05\x01" + bytes((9, 2 * number)) * 2 for number in range(1, 40))
     with pytest.raises(LimitExceededError):
-        decode_value(b"\x09\x51\x01" + b"\x09\x01\x01" + inner)
+        decode_amf3(b"\x09\x51\x01" + b"\x09\x01\x01" + inner)
 
 
 @given(st.binary(max_size=200))
-def test_arbitrary_bytes_raise_only_the_error_of_the_peer(data: bytes) -> None:
+def test_arbitrary_bytes_raise_only_remote_protocol_errors(data: bytes) -> None:
     with contextlib.suppress(RemoteProtocolError):
-        decode_value(data)
+        decode_amf3(data)
 
 
-# Bytes which are markers, headers or references far more often than chance would have it.
+# Bytes that are markers, headers or references more often than random ones.
 tokens = st.one_of(
     st.sampled_from(
         [b"\x09\x05\x01", b"\x09\x03\x03k", b"\x0a\x0b\x01", b"\x0a\x13\x03C\x03x", b"\x0a\x01", b"\x01"]
@@ -230,10 +231,10 @@ tokens = st.one_of(
 
 
 @given(st.lists(tokens, min_size=1, max_size=40))
-def test_nearly_valid_bytes_raise_only_the_error_of_the_peer(parts: list[bytes]) -> None:
+def test_nearly_valid_bytes_raise_only_remote_protocol_errors(parts: list[bytes]) -> None:
     data = b"".join(parts)
     try:
-        _, offset = decode_value(data)
+        _, offset = decode_amf3(data)
     except RemoteProtocolError:
         return
     assert 0 < offset <= len(data)

@@ -14,7 +14,7 @@ import attrs
 
 from rtmprelay.access.authorizers.keys_rules import parse_keys
 from rtmprelay.access.request import Credentials
-from rtmprelay.amf import amf0, amf3
+from rtmprelay.amf import amf0
 from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.destinations.config_file import parse_relay_config
 from rtmprelay.errors import BadRecordingError, ConfigError, RemoteProtocolError
@@ -29,6 +29,7 @@ from rtmprelay.session.server import ServerSession
 from rtmprelay.wire.chunks import ChunkReader
 from rtmprelay.wire.handshake import ClientHandshake, ServerHandshake
 from rtmprelay.wire.url import RtmpUrl
+from tests.amf.helpers import decode_amf3
 from tests.helpers import group, start_frames
 from tests.hostile.conversations import HANDSHAKE, answers, beyond_greeting, conversation, greeting
 from tests.hostile.costly import costly_amf, costly_amf3, costly_chunks, costly_json, costly_recordings
@@ -220,7 +221,7 @@ def _behind_handshake(data: bytes) -> bytes:
 TARGETS = {
     "chunks": Target(_read_chunks, lambda: [_behind_handshake(conversation("x"))], costly_chunks),
     "amf0": Target(lambda data, _: amf0.decode_all(data), _amf_samples, costly_amf),
-    "amf3": Target(lambda data, _: amf3.decode_value(data), lambda: [_AMF3], costly_amf3),
+    "amf3": Target(lambda data, _: decode_amf3(data), lambda: [_AMF3], costly_amf3),
     "handshake": Target(
         lambda data, _: _shake(ServerHandshake(), data),
         lambda: [conversation("x", use_digest=digest)[:HANDSHAKE] for digest in (True, False)],

@@ -16,9 +16,9 @@ from rtmprelay.rtmp.asking import MOST_EARLY_BYTES
 from rtmprelay.rtmp.server_factory import ServerSettings
 from rtmprelay.session.reports import PlayAccepted, PublishAccepted, StatusReceived
 from rtmprelay.testing import MemoryClient, MemoryServer
-from rtmprelay.wire import commands
 from tests.access.helpers import Answering, Hesitating
 from tests.helpers import group, keyframe, start_frames
+from tests.session.helpers import call
 
 NO = refused("not you")
 
@@ -219,7 +219,7 @@ class AskingTests(SynchronousTestCase):
         player = server.connect()
         player.play("first")
         stream_id = player.session.stream_id
-        player.session.send_command(commands.Play(9.0, stream_id, "second").to_command())
+        player.session.channel.send(call("play", 9.0, "second", stream_id=stream_id))
         server.pump()
         assert hesitating.cancelled == 1
         assert [request.stream for request in hesitating.asked[2:]] == ["live/first", "live/second"]
@@ -304,8 +304,8 @@ class AskingTests(SynchronousTestCase):
         client = server.connect()
         client.play("test")
         for number in range(20):
-            command = commands.Play(9.0, client.session.stream_id, f"test?key={number}")
-            client.session.send_command(command.to_command())
+            stream_id = client.session.stream_id
+            client.session.channel.send(call("play", 9.0, f"test?key={number}", stream_id=stream_id))
             server.pump()
         assert client.connection.lost
         assert len(answering.asked) < 12

@@ -17,13 +17,13 @@ from rtmprelay.rtmp.server_factory import ServerSettings
 from rtmprelay.session.reports import StatusReceived
 from rtmprelay.streams.limits import StreamLimits
 from rtmprelay.testing import MemoryClient, MemoryServer, RawConnection
-from rtmprelay.wire import commands
 from rtmprelay.wire.chunk_writer import encode_standalone
 from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.handshake import ClientHandshake
 from rtmprelay.wire.limits import ConnectionLimits
-from rtmprelay.wire.messages import Command, MessageType
+from rtmprelay.wire.messages import Command, MessageType, UserControl, UserControlType
 from tests.helpers import audio, keyframe
+from tests.session.helpers import call
 
 
 def depth_bomb() -> bytes:
@@ -130,7 +130,7 @@ class LimitTests(SynchronousTestCase):
 
     def flood(self, client: MemoryClient) -> None:
         for _ in range(400):
-            client.session.channel.ping(5)
+            client.session.channel.send(UserControl(UserControlType.PING_REQUEST, 5))
         self.server.pump()
 
     def test_who_asks_and_does_not_read_is_cut_off(self) -> None:
@@ -155,11 +155,11 @@ class LimitTests(SynchronousTestCase):
         """Twenty commands a second, ten seconds' worth at once: enough for any client, too few for a flood."""
         client = self.server.connect()
         for _ in range(180):
-            client.session.send_command(commands.CheckBandwidth(5.0).to_command())
+            client.session.channel.send(call("_checkbw", 5.0))
         self.server.pump()
         assert not client.transport.aborted
         for _ in range(100):
-            client.session.send_command(Command("rubbish"))
+            client.session.channel.send(Command("rubbish"))
         self.server.pump()
         self.assert_client_closed(client, "command_rate")
 
@@ -191,17 +191,15 @@ class LimitTests(SynchronousTestCase):
         self.server.pump()
         started = len(self.server.events_of(events.PlayStarted))
         for _ in range(50):
-            client.session.send_command(
-                commands.Play(0.0, client.session.stream_id, "bystander").to_command()
-            )
+            client.session.channel.send(call("play", 0.0, "bystander", stream_id=client.session.stream_id))
         self.server.pump()
         assert len(self.server.events_of(events.PlayStarted)) == started + 1
 
     def test_a_publish_that_is_taken_back_in_the_same_read_is_not_begun(self) -> None:
         client = self.server.connect()
         for _ in range(50):
-            client.session.send_command(commands.Publish(0.0, 1, "fleeting").to_command())
-            client.session.send_command(commands.CloseStream(0.0, 1).to_command())
+            client.session.channel.send(call("publish", 0.0, "fleeting", "live", stream_id=1))
+            client.session.channel.send(call("closeStream", 0.0, stream_id=1))
         self.server.pump()
         assert "live/fleeting" not in [event.stream for event in self.server.events_of(events.PublishStarted)]
 
@@ -244,7 +242,7 @@ class LimitTests(SynchronousTestCase):
     def test_too_many_message_streams(self) -> None:
         client = self.server.connect()
         for _ in range(9):
-            client.session.send_command(commands.CreateStream(1.0).to_command())
+            client.session.channel.send(call("createStream", 1.0))
         self.server.pump()
         self.assert_client_closed(client, "message_streams")
 
@@ -294,7 +292,7 @@ class LimitTests(SynchronousTestCase):
 
     def test_a_second_connect_is_out_of_order(self) -> None:
         client = self.server.connect()
-        client.session.send_command(Command("connect", 1.0, {"app": "live"}))
+        client.session.channel.send(Command("connect", 1.0, {"app": "live"}))
         self.server.pump()
         self.assert_client_closed(client, None, "'connect' came while")
 

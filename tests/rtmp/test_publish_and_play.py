@@ -11,7 +11,6 @@ from rtmprelay import events
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.session.reports import PlayAccepted, PublishAccepted
 from rtmprelay.testing import MemoryClient, MemoryServer
-from rtmprelay.wire import commands
 from rtmprelay.wire.messages import Command, ControlMessage, UserControl, UserControlType
 from tests.helpers import (
     assert_decodable,
@@ -22,6 +21,7 @@ from tests.helpers import (
     start_frames,
     video_header,
 )
+from tests.session.helpers import call
 
 
 class _ServerTestCase(SynchronousTestCase):
@@ -283,8 +283,8 @@ class ComingAndGoingTests(_ServerTestCase):
         client = self.publisher()
         self.server.advance(5)
         channel = client.session.channel
-        channel.send(commands.Publish(9.0, 2, "cam").to_command())
-        channel.send(commands.DeleteStream(10.0, 1).to_command())
+        channel.send(call("publish", 9.0, "cam", "live", stream_id=2))
+        channel.send(call("deleteStream", 10.0, 1.0))
         self.server.pump()
         assert self.flushLoggedErrors() == []
         assert not client.connection.lost
@@ -307,17 +307,17 @@ class MessageStreamTests(_ServerTestCase):
     """Pausing, choosing, and several things on one connection."""
 
     def command(self, client: MemoryClient, command: Command) -> None:
-        client.session.send_command(command)
+        client.session.channel.send(command)
         self.server.pump()
 
     def test_a_paused_player_gets_nothing_and_goes_on_at_a_keyframe(self) -> None:
         encoder = self.publisher()
         player = self.player()
         encoder.send(keyframe(0))
-        self.command(player, commands.Pause(0.0, 1, True).to_command())
+        self.command(player, call("pause", 0.0, True, stream_id=1))
         assert player.codes[-1] == "NetStream.Pause.Notify"
         encoder.send(inter(40), audio(40), video_header(b"new"))
-        self.command(player, commands.Pause(0.0, 1, False).to_command())
+        self.command(player, call("pause", 0.0, False, stream_id=1))
         assert player.codes[-1] == "NetStream.Unpause.Notify"
         encoder.send(inter(80), audio(80), keyframe(120), inter(160))
         assert player.frames == [
@@ -335,31 +335,31 @@ class MessageStreamTests(_ServerTestCase):
     def test_a_player_may_do_without_video(self) -> None:
         encoder = self.publisher()
         player = self.player()
-        self.command(player, commands.ReceiveVideo(0.0, 1, False).to_command())
+        self.command(player, call("receiveVideo", 0.0, False, stream_id=1))
         encoder.send(*group(0, 3))
         assert player.frames == [audio(0), audio(40), audio(80)]
-        self.command(player, commands.ReceiveVideo(0.0, 1, True).to_command())
+        self.command(player, call("receiveVideo", 0.0, True, stream_id=1))
         encoder.send(inter(120), keyframe(160))
         assert player.frames[3:] == [keyframe(160)]
 
     def test_a_player_may_do_without_audio(self) -> None:
         encoder = self.publisher()
         player = self.player()
-        self.command(player, commands.ReceiveAudio(0.0, 1, False).to_command())
+        self.command(player, call("receiveAudio", 0.0, False, stream_id=1))
         encoder.send(*group(0, 2))
         assert player.frames == [keyframe(0, 20), inter(40)]
-        self.command(player, commands.ReceiveAudio(0.0, 1, True).to_command())
+        self.command(player, call("receiveAudio", 0.0, True, stream_id=1))
         encoder.send(audio(80))
         assert player.frames[-1] == audio(80)
 
     def test_wishes_for_a_message_stream_that_plays_nothing_do_no_harm(self) -> None:
         encoder = self.publisher()
         for command in (
-            commands.ReceiveAudio(0.0, 1, False).to_command(),
-            commands.Pause(0.0, 1, True).to_command(),
-            commands.Pause(0.0, 7, True).to_command(),
-            commands.ReceiveVideo(0.0, 7, False).to_command(),
-            commands.CloseStream(0.0, 7).to_command(),
+            call("receiveAudio", 0.0, False, stream_id=1),
+            call("pause", 0.0, True, stream_id=1),
+            call("pause", 0.0, True, stream_id=7),
+            call("receiveVideo", 0.0, False, stream_id=7),
+            call("closeStream", 0.0, stream_id=7),
         ):
             self.command(encoder, command)
         player = self.player()
@@ -382,8 +382,8 @@ class MessageStreamTests(_ServerTestCase):
         client = self.publisher()
         client.play("cam")
         channel = client.session.channel
-        channel.send(commands.DeleteStream(0.0, 1).to_command())
-        channel.send(commands.DeleteStream(0.0, 2).to_command())
+        channel.send(call("deleteStream", 0.0, 1.0))
+        channel.send(call("deleteStream", 0.0, 2.0))
         self.server.pump()
         assert len(self.server.registry) == 0
         assert not client.connection.lost
@@ -393,17 +393,17 @@ class MessageStreamTests(_ServerTestCase):
         encoder = self.publisher()
         player = self.player()
         encoder.send(keyframe(0))
-        self.command(player, commands.CloseStream(0.0, 1).to_command())
+        self.command(player, call("closeStream", 0.0, stream_id=1))
         assert player.codes[-1] == "NetStream.Play.Stop"
         encoder.send(inter(40))
         assert player.frames == [keyframe(0)]
-        self.command(player, commands.Play(0.0, 1, "cam").to_command())
+        self.command(player, call("play", 0.0, "cam", stream_id=1))
         assert player.frames[1:] == [keyframe(0), inter(40)]
 
     def test_a_player_may_change_to_another_stream(self) -> None:
         first, second = self.publisher("one"), self.publisher("two")
         player = self.player("one")
-        self.command(player, commands.Play(0.0, 1, "two").to_command())
+        self.command(player, call("play", 0.0, "two", stream_id=1))
         first.send(keyframe(0))
         second.send(keyframe(40))
         assert player.frames == [keyframe(40)]
@@ -413,8 +413,8 @@ class MessageStreamTests(_ServerTestCase):
         """An encoder need not wait for any answer."""
         encoder = self.server.connect()
         channel = encoder.session.channel
-        channel.send(commands.CreateStream(2.0).to_command())
-        channel.send(commands.Publish(3.0, 1, "cam").to_command())
+        channel.send(call("createStream", 2.0))
+        channel.send(call("publish", 3.0, "cam", "live", stream_id=1))
         encoder.session.stream_id = 1
         encoder.send(keyframe(0))
         player = self.player()
@@ -424,14 +424,14 @@ class MessageStreamTests(_ServerTestCase):
         self.publisher()
         client = self.server.connect()
         channel = client.session.channel
-        for wish in (commands.Play(3.0, 1, "cam"), commands.Publish(3.0, 1, "mine")):
-            channel.send(commands.CreateStream(2.0).to_command())
-            channel.send(wish.to_command())
-            channel.send(commands.DeleteStream(4.0, 1).to_command())
+        for name, stream in (("play", "cam"), ("publish", "mine")):
+            channel.send(call("createStream", 2.0))
+            channel.send(call(name, 3.0, stream, stream_id=1))
+            channel.send(call("deleteStream", 4.0, 1.0))
             self.server.pump()
-        stream = self.server.registry.get("live/cam")
-        assert stream is not None
-        assert stream.subscribers == ()
+        live = self.server.registry.get("live/cam")
+        assert live is not None
+        assert live.subscribers == ()
         assert self.server.registry.get("live/mine") is None
         assert not client.connection.lost
 

@@ -13,8 +13,8 @@ from rtmprelay.rtmp.playing import Player
 from rtmprelay.rtmp.server_factory import ServerSettings
 from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.testing import MemoryClient, MemoryServer
-from rtmprelay.wire import commands
 from tests.helpers import assert_decodable, audio, group, keyframe, start_frames
+from tests.session.helpers import call
 
 #: Twisted's transports say stop at this fill.
 _TRANSPORT = 65536
@@ -141,8 +141,8 @@ class SlowPlayerTests(SynchronousTestCase):
         self.send_groups(10)
         unread = self.slow.transport.unread_size
         channel = self.slow.session.channel
-        channel.send(commands.CreateStream(0.0).to_command())
-        channel.send(commands.Play(0.0, 2, "cam").to_command())
+        channel.send(call("createStream", 0.0))
+        channel.send(call("play", 0.0, "cam", stream_id=2))
         self.server.pump()
         self.send_groups(10)
         assert len(self.players_of(self.slow)) == 2
@@ -151,8 +151,8 @@ class SlowPlayerTests(SynchronousTestCase):
     def test_two_plays_on_one_connection_share_its_pace(self) -> None:
         """The one that drains first fills the transport; the other must not write on regardless."""
         channel = self.slow.session.channel
-        channel.send(commands.CreateStream(0.0).to_command())
-        channel.send(commands.Play(0.0, 2, "cam").to_command())
+        channel.send(call("createStream", 0.0))
+        channel.send(call("play", 0.0, "cam", stream_id=2))
         self.server.pump()
         self.slow.transport.stalled = True
         self.send_groups(10)

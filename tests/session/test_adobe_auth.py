@@ -36,17 +36,17 @@ def authentication(user: str = "anna", password: str = "geheim") -> AdobeAuthent
     return AdobeAuthentication(user, Secret(password), random_bytes=lambda size: OWN[:size])
 
 
-def test_the_first_connect_says_nothing_of_it() -> None:
+def test_first_connect_contains_no_authentication() -> None:
     assert authentication().query == ""
 
 
-def test_then_it_names_the_user() -> None:
+def test_second_connect_names_the_user() -> None:
     auth = authentication()
     auth.refused(NEED_AUTH)
     assert auth.query == "authmod=adobe&user=anna"
 
 
-def test_with_an_opaque_value() -> None:
+def test_opaque_value_is_answered_and_sent_back() -> None:
     auth = authentication()
     auth.refused(NEED_AUTH)
     auth.refused(challenge(salt="c2FsdA==", challenge="Y2hhbA==", opaque="b3BhcXVl"))
@@ -55,7 +55,7 @@ def test_with_an_opaque_value() -> None:
     assert auth.query == (f"authmod=adobe&user=anna&challenge=0badcafe&response={response}&opaque=b3BhcXVl")
 
 
-def test_without_an_opaque_value_the_challenge_is_answered() -> None:
+def test_challenge_is_answered_when_there_is_no_opaque_value() -> None:
     auth = authentication()
     auth.refused(NEED_AUTH)
     auth.refused(challenge(salt="c2FsdA==", challenge="Y2hhbA=="))
@@ -63,14 +63,14 @@ def test_without_an_opaque_value_the_challenge_is_answered() -> None:
     assert auth.query == f"authmod=adobe&user=anna&challenge=0badcafe&response={response}"
 
 
-def test_a_server_that_sends_the_challenge_at_once() -> None:
+def test_challenge_in_the_first_refusal_is_answered() -> None:
     auth = authentication()
     auth.refused(challenge(salt="s", challenge="c"))
     assert f"response={digest(digest('anna', 's', 'geheim'), 'c', '0badcafe')}" in auth.query
 
 
 @given(st.text("abcXYZ019+/=", min_size=1, max_size=24), st.text("abc09+/=", min_size=1, max_size=24))
-def test_values_in_base64_are_taken_as_they_are(salt: str, theirs: str) -> None:
+def test_base64_values_keep_their_plus_and_equals_signs(salt: str, theirs: str) -> None:
     auth = authentication()
     auth.refused(NEED_AUTH)
     auth.refused(challenge(salt=salt, challenge=theirs) + " more text ]")
@@ -80,14 +80,14 @@ def test_values_in_base64_are_taken_as_they_are(salt: str, theirs: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["", " ]", "]", " and more"])
-def test_what_follows_the_challenge_is_not_part_of_it(ending: str) -> None:
+def test_text_after_the_challenge_is_not_part_of_it(ending: str) -> None:
     auth = authentication()
     auth.refused(challenge(salt="s", opaque="o==") + ending)
     assert auth.query.endswith("&opaque=o==")
 
 
 @pytest.mark.parametrize("reason", ["authfailed", "nosuchuser"])
-def test_a_wrong_user_or_password(reason: str) -> None:
+def test_wrong_user_or_password_is_an_error(reason: str) -> None:
     auth = authentication()
     auth.refused(NEED_AUTH)
     auth.refused(challenge(salt="s", challenge="c"))
@@ -95,38 +95,38 @@ def test_a_wrong_user_or_password(reason: str) -> None:
         auth.refused(f"[ AccessManager.Reject ] : [ authmod=adobe ] : ?reason={reason}&opaque=o")
 
 
-def test_an_unknown_user_is_told_at_once() -> None:
+def test_unknown_user_is_an_error_at_once() -> None:
     auth = authentication()
     auth.refused(NEED_AUTH)
     with pytest.raises(AuthenticationRefusedError):
         auth.refused("[ authmod=adobe ] : ?reason=nosuchuser&user=anna")
 
 
-def test_a_server_that_challenges_for_ever_is_answered_once() -> None:
+def test_second_challenge_after_an_answer_is_an_error() -> None:
     auth = authentication()
     auth.refused(challenge(salt="s", challenge="c"))
     with pytest.raises(AuthenticationRefusedError):
         auth.refused(challenge(salt="s", challenge="d"))
 
 
-def test_a_server_that_asks_and_sends_no_challenge() -> None:
+def test_second_refusal_without_a_challenge_is_an_error() -> None:
     auth = authentication()
     auth.refused(NEED_AUTH)
     with pytest.raises(AuthenticationRefusedError, match="sends no challenge"):
         auth.refused(NEED_AUTH)
 
 
-def test_without_a_user_it_says_what_to_write() -> None:
+def test_missing_user_is_an_error_that_shows_the_url_to_write() -> None:
     with pytest.raises(AuthenticationRefusedError, match="user:password@"):
         authentication(user="").refused(NEED_AUTH)
 
 
-def test_its_errors_are_refusals() -> None:
+def test_authentication_errors_are_refusals_of_the_destination() -> None:
     assert issubclass(AuthenticationRefusedError, DestinationRefusedError)
 
 
 @given(st.text())
-def test_whatever_the_server_says(description: str) -> None:
+def test_arbitrary_descriptions_raise_only_refusals(description: str) -> None:
     """It ends after a few steps, and no error shows the password."""
     auth = authentication(password="MARKEDPASSWORD")
 
@@ -139,7 +139,7 @@ def test_whatever_the_server_says(description: str) -> None:
     assert "MARKEDPASSWORD" not in str(caught.value)
 
 
-def test_own_challenges_differ() -> None:
+def test_client_challenges_differ() -> None:
     queries = set()
     for _ in range(5):
         auth = AdobeAuthentication("anna", Secret("geheim"))
@@ -148,7 +148,7 @@ def test_own_challenges_differ() -> None:
     assert len(queries) == 5
 
 
-def test_what_asks_for_it() -> None:
+def test_authentication_is_recognized_in_a_refusal() -> None:
     assert wants_authentication(NEED_AUTH)
     assert wants_authentication(challenge(salt="s"))
     assert not wants_authentication("[ code=403 need auth; authmod=llnw ]")

@@ -44,13 +44,13 @@ def answer_of(login: AdobeLogin, user: str, password: str, now: float = 0.0) -> 
 
 
 @pytest.mark.parametrize("user", PASSWORDS)
-def test_whoever_knows_the_password_gets_in(user: str) -> None:
+def test_client_with_the_password_is_accepted(user: str) -> None:
     login = AdobeLogin()
     assert judge(login, answer_of(login, user, PASSWORDS[user])) == LoginAccepted(user)
 
 
 @pytest.mark.parametrize(("user", "password"), [("anna", "Geheim"), ("anna", ""), ("nobody", "geheim")])
-def test_whoever_does_not_is_told_the_same_for_every_reason(user: str, password: str) -> None:
+def test_every_wrong_login_gets_the_same_refusal(user: str, password: str) -> None:
     login = AdobeLogin()
     refused = judge(login, answer_of(login, user, password))
     assert isinstance(refused, LoginRefused)
@@ -62,19 +62,19 @@ def test_whoever_does_not_is_told_the_same_for_every_reason(user: str, password:
 
 
 @pytest.mark.parametrize("query", ["", "key=abc", "user=anna&response=x", "authmod=llnw&user=anna"])
-def test_a_query_that_has_nothing_of_it(query: str) -> None:
+def test_query_without_authentication_is_not_judged(query: str) -> None:
     assert judge(AdobeLogin(), query) is None
 
 
 @pytest.mark.parametrize("before", ["token=abc?", "token=abc&", "user=other&response=no&", ""])
-def test_what_stands_before_it_does_not_matter(before: str) -> None:
+def test_other_parameters_before_the_authentication_are_ignored(before: str) -> None:
     login = AdobeLogin()
     query = before + answer_of(login, "anna", "geheim")
     assert judge(login, query) == LoginAccepted("anna")
     assert without_login(Secret(query)).reveal() in (before[:-1], "")
 
 
-def test_a_challenge_does_not_last() -> None:
+def test_challenge_expires() -> None:
     login = AdobeLogin()
     answer = answer_of(login, "anna", "geheim", now=100.0)
     late = judge(login, answer, now=101.0 + CHALLENGE_LIFETIME)
@@ -82,7 +82,7 @@ def test_a_challenge_does_not_last() -> None:
     assert judge(login, answer, now=100.0 + CHALLENGE_LIFETIME) == LoginAccepted("anna")
 
 
-def test_whoever_listened_in_cannot_say_it_again() -> None:
+def test_right_answer_is_accepted_once() -> None:
     login = AdobeLogin()
     answer = answer_of(login, "anna", "geheim")
     assert judge(login, answer) == LoginAccepted("anna")
@@ -91,28 +91,28 @@ def test_whoever_listened_in_cannot_say_it_again() -> None:
     assert again.wrong
 
 
-def test_right_answers_are_forgotten_when_their_challenge_is_too_old() -> None:
+def test_used_answers_are_forgotten_when_their_challenge_has_expired() -> None:
     login = AdobeLogin()
     for now in range(200):
         assert judge(login, answer_of(login, "anna", "geheim", now), now) == LoginAccepted("anna")
     assert len(login._used) <= CHALLENGE_LIFETIME + 2
 
 
-def test_questions_and_wrong_answers_leave_nothing_behind() -> None:
+def test_challenges_and_wrong_answers_take_no_memory() -> None:
     login = AdobeLogin()
     for _ in range(100):
         judge(login, answer_of(login, "anna", "wrong"))
     assert login._used == {}
 
 
-def test_a_challenge_for_one_user_is_none_for_another() -> None:
+def test_challenge_for_one_user_is_refused_for_another() -> None:
     login = AdobeLogin()
     answer = answer_of(login, "anna", PASSWORDS["b.c@d-e_f"]).replace("user=anna", "user=b.c@d-e_f")
     assert isinstance(judge(login, answer), LoginRefused)
 
 
 @pytest.mark.parametrize("opaque", ["", "00", "zz", "0" * 64, "ü", " 0"])
-def test_a_challenge_that_was_not_made_here(opaque: str) -> None:
+def test_challenge_of_another_server_is_refused(opaque: str) -> None:
     login = AdobeLogin()
     answer = re.sub("opaque=.*", f"opaque={opaque}", answer_of(login, "anna", "geheim"))
     assert isinstance(judge(login, answer), LoginRefused)
@@ -120,7 +120,7 @@ def test_a_challenge_that_was_not_made_here(opaque: str) -> None:
     assert isinstance(judge(login, other), LoginRefused)
 
 
-def test_challenges_differ_and_say_both_values() -> None:
+def test_challenges_differ_and_contain_both_values() -> None:
     login = AdobeLogin()
     described = set()
     for _ in range(5):
@@ -137,7 +137,7 @@ def test_challenges_differ_and_say_both_values() -> None:
     assert len(described) == 5
 
 
-def test_users_that_do_not_exist_get_challenges_like_others() -> None:
+def test_unknown_users_get_challenges_as_well() -> None:
     """A salt that changed from time to time would give them away."""
     login = AdobeLogin()
     for user in ("anna", "nobody"):
@@ -150,14 +150,14 @@ def test_users_that_do_not_exist_get_challenges_like_others() -> None:
 
 
 @pytest.mark.parametrize("user", ["", "a b", "a%26reason", "ü", "x" * 65, "a]"])
-def test_names_that_nobody_can_have_are_not_repeated(user: str) -> None:
+def test_invalid_user_names_are_not_repeated_in_the_refusal(user: str) -> None:
     refused = judge(AdobeLogin(), f"authmod=adobe&user={user}")
     assert isinstance(refused, LoginRefused)
     assert refused.wrong
     assert refused.description.endswith("?reason=authfailed")
 
 
-def test_of_two_passwords_both_must_be_right() -> None:
+def test_user_with_two_passwords_must_match_both() -> None:
     """Two files may have a user of the same name: knowing one password must not open the other's doors."""
     login = AdobeLogin()
     query = Secret(answer_of(login, "anna", "geheim"))
@@ -166,18 +166,18 @@ def test_of_two_passwords_both_must_be_right() -> None:
 
 
 @given(st.text(), st.text(), st.text(), st.text())
-def test_whatever_a_client_says(user: str, own: str, response: str, opaque: str) -> None:
+def test_arbitrary_queries_raise_no_error(user: str, own: str, response: str, opaque: str) -> None:
     query = f"authmod=adobe&user={user}&challenge={own}&response={response}&opaque={opaque}"
     assert not isinstance(judge(AdobeLogin(), query), LoginAccepted)
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=40))
-def test_a_query_without_a_login_stays_as_it_is(query: str) -> None:
+def test_query_without_a_login_is_unchanged(query: str) -> None:
     if "authmod=adobe" not in query:
         assert without_login(Secret(query)).reveal() == query
 
 
-def test_no_repr_has_a_password() -> None:
+def test_password_is_in_no_repr() -> None:
     login = AdobeLogin()
     query = Secret(answer_of(login, "anna", "geheim"))
     assert "geheim" not in repr(login.judge(query, passwords_of, 0.0)) + repr(login) + repr(query)

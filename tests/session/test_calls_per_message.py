@@ -14,12 +14,12 @@ from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.session.reports import MediaReceived
 from rtmprelay.wire.chunk_writer import encode_standalone
 from rtmprelay.wire.messages import SetChunkSize, to_raw
-from tests.session.helpers import HandMadeClient, connected_client, media
+from tests.session.helpers import ScriptedClient, connected_client, media
 
 _HOME = str(Path(rtmprelay.__file__).parent)
 
 
-def publishing_client(chunk_size: int) -> HandMadeClient:
+def publishing_client(chunk_size: int) -> ScriptedClient:
     client = connected_client()
     client.publish()
     client.feed(encode_standalone(to_raw(SetChunkSize(chunk_size)), 2, 128))
@@ -29,7 +29,7 @@ def publishing_client(chunk_size: int) -> HandMadeClient:
     return client
 
 
-def calls_of_read(client: HandMadeClient, data: bytes) -> list[str]:
+def calls_of_read(client: ScriptedClient, data: bytes) -> list[str]:
     """The functions of rtmprelay that one read calls."""
     called: list[str] = []
 
@@ -48,14 +48,14 @@ def calls_of_read(client: HandMadeClient, data: bytes) -> list[str]:
     return called
 
 
-def video(client: HandMadeClient, count: int) -> bytes:
+def video(client: ScriptedClient, count: int) -> bytes:
     """Frames whose headers are as short as those that an encoder sends."""
     frames = [MediaFrame(MediaKind.VIDEO, 42 + 14 * number, b"\x27" + bytes(4299)) for number in range(count)]
     return client.encode(*(media(frame) for frame in frames))
 
 
 @pytest.mark.parametrize("together", [1, 12])
-def test_a_read_of_whole_chunks_takes_four_calls(together: int) -> None:
+def test_read_of_whole_chunks_takes_four_calls(together: int) -> None:
     client = publishing_client(65536)
     assert calls_of_read(client, video(client, together)) == [
         "ServerSession.receive_data",
@@ -65,14 +65,14 @@ def test_a_read_of_whole_chunks_takes_four_calls(together: int) -> None:
     ]
 
 
-def test_a_message_of_many_chunks_takes_no_call_for_each_of_them() -> None:
+def test_message_of_many_chunks_takes_no_call_per_chunk() -> None:
     client = publishing_client(128)
     assert len(calls_of_read(client, video(client, 1))) <= 15
 
 
-def test_a_session_with_nothing_to_send_shows_that_without_a_call() -> None:
+def test_session_shows_without_a_call_that_it_has_nothing_to_send() -> None:
     client = publishing_client(65536)
-    client.heard()
+    client.received()
     client.feed(video(client, 1))
     assert client.session.outgoing == []
     client.session.end_stream(1, "error", "code", "text")

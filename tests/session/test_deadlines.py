@@ -8,33 +8,33 @@ from rtmprelay.errors import LimitExceededError
 from rtmprelay.session.reports import ConnectRequested
 from rtmprelay.wire.limits import ConnectionLimits
 from rtmprelay.wire.messages import Command
-from tests.session.helpers import AUDIO, HandMadeClient, call, connected_client, media, only
+from tests.session.helpers import AUDIO, ScriptedClient, call, connected_client, media, only
 
 
-def limit_at(client: HandMadeClient, now: float) -> str | None:
+def limit_at(client: ScriptedClient, now: float) -> str | None:
     try:
-        client.session.check_time(now)
+        client.session.check_deadline(now)
     except LimitExceededError as error:
         return error.limit
     return None
 
 
-def assert_deadline(client: HandMadeClient, when: float, limit: str) -> None:
+def assert_deadline(client: ScriptedClient, when: float, limit: str) -> None:
     assert client.session.next_deadline() == when
     assert limit_at(client, when - 0.001) is None
     assert limit_at(client, when) == limit
 
 
-def test_the_handshake_may_take_5_seconds_however_often_a_byte_comes() -> None:
-    client = HandMadeClient(shake=False)
+def test_handshake_may_take_5_seconds_however_often_a_byte_arrives() -> None:
+    client = ScriptedClient(shake=False)
     for second in range(5):
         client.now = float(second)
         client.feed(b"\x03")
     assert_deadline(client, 5.0, "handshake_timeout")
 
 
-def test_connect_may_take_10_seconds_whatever_else_comes() -> None:
-    client = HandMadeClient(shake=False)
+def test_connect_may_take_10_seconds_whatever_else_arrives() -> None:
+    client = ScriptedClient(shake=False)
     client.now = 3.0
     client.shake_hands()
     client.now = 12.0
@@ -42,7 +42,7 @@ def test_connect_may_take_10_seconds_whatever_else_comes() -> None:
     assert_deadline(client, 13.0, "connect_timeout")
 
 
-def test_an_idle_client_has_60_seconds_from_its_last_whole_message() -> None:
+def test_idle_client_has_60_seconds_from_its_last_whole_message() -> None:
     client = connected_client()
     client.publish()
     client.now = 30.0
@@ -50,7 +50,7 @@ def test_an_idle_client_has_60_seconds_from_its_last_whole_message() -> None:
     assert_deadline(client, 90.0, "idle_timeout")
 
 
-def test_single_bytes_do_not_count() -> None:
+def test_single_bytes_do_not_extend_the_deadline() -> None:
     client = connected_client()
     client.publish()
     for second, byte in enumerate(client.encode(media(AUDIO))[:-1]):
@@ -59,8 +59,8 @@ def test_single_bytes_do_not_count() -> None:
     assert_deadline(client, 60.0, "idle_timeout")
 
 
-def test_an_unanswered_connect_is_timed_as_idle() -> None:
-    client = HandMadeClient()
+def test_client_waiting_for_the_answer_to_connect_has_the_idle_timeout() -> None:
+    client = ScriptedClient()
     client.now = 8.0
     request = only(client.send(Command("connect", 1.0, {"app": "live"})), ConnectRequested)
     assert_deadline(client, 68.0, "idle_timeout")
@@ -68,7 +68,7 @@ def test_an_unanswered_connect_is_timed_as_idle() -> None:
     assert_deadline(client, 68.0, "idle_timeout")
 
 
-def test_nobody_waits_for_a_player() -> None:
+def test_player_has_no_deadline() -> None:
     client = connected_client()
     client.play()
     assert client.session.next_deadline() is None
@@ -78,7 +78,7 @@ def test_nobody_waits_for_a_player() -> None:
     assert_deadline(client, 160.0, "idle_timeout")
 
 
-def test_a_wish_to_play_is_not_yet_a_player() -> None:
+def test_client_waiting_for_permission_to_play_has_the_idle_timeout() -> None:
     client = connected_client()
     client.send(call("play", 0.0, "cam", stream_id=1))
     assert_deadline(client, 60.0, "idle_timeout")
@@ -92,8 +92,8 @@ def test_a_wish_to_play_is_not_yet_a_player() -> None:
         ("idle_timeout", ConnectionLimits(idle_timeout=1.5)),
     ],
 )
-def test_each_time_can_be_set(field: str, limits: ConnectionLimits) -> None:
-    client = HandMadeClient(limits=limits, shake=field != "handshake_timeout")
+def test_each_timeout_can_be_configured(field: str, limits: ConnectionLimits) -> None:
+    client = ScriptedClient(limits=limits, shake=field != "handshake_timeout")
     if field == "idle_timeout":
         client.connect()
     assert_deadline(client, 1.5, field)
@@ -116,8 +116,10 @@ def test_each_time_can_be_set(field: str, limits: ConnectionLimits) -> None:
     ],
     ids=["message_size_before_connect", "chunk_streams", "assembly_size"],
 )
-def test_limits_of_the_chunk_stream_are_named(limit: str, limits: ConnectionLimits, data: bytes) -> None:
-    client = HandMadeClient(limits=limits)
+def test_exceeded_limits_of_the_chunk_stream_are_named(
+    limit: str, limits: ConnectionLimits, data: bytes
+) -> None:
+    client = ScriptedClient(limits=limits)
     with pytest.raises(LimitExceededError) as raised:
         client.feed(data)
     assert raised.value.limit == limit
@@ -127,9 +129,9 @@ def test_limits_of_the_chunk_stream_are_named(limit: str, limits: ConnectionLimi
     ("limit", "limits"),
     [("amf_depth", ConnectionLimits(amf_depth=2)), ("amf_values", ConnectionLimits(amf_values=3))],
 )
-def test_limits_of_commands_are_named(limit: str, limits: ConnectionLimits) -> None:
+def test_exceeded_limits_of_commands_are_named(limit: str, limits: ConnectionLimits) -> None:
     connect = Command("connect", 1.0, {"app": "live", "more": {"deep": {"deeper": 1.0}}})
-    HandMadeClient().send(connect)
+    ScriptedClient().send(connect)
     with pytest.raises(LimitExceededError) as raised:
-        HandMadeClient(limits=limits).send(connect)
+        ScriptedClient(limits=limits).send(connect)
     assert raised.value.limit == limit

@@ -1,4 +1,4 @@
-"""The machines alone: every step from every state."""
+"""The state machines alone: every step from every state."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rtmprelay.session.lifecycle import Connection, MessageStream, Phase, Role
 
 _WAYS: dict[Role, list[Callable[[MessageStream], object]]] = {
     Role.IDLE: [],
-    Role.ASKING_TO_PUBLISH: [MessageStream.publish_requested],
+    Role.REQUESTING_PUBLISH: [MessageStream.publish_requested],
     Role.PUBLISHING: [MessageStream.publish_requested, MessageStream.accepted],
-    Role.ASKING_TO_PLAY: [MessageStream.play_requested],
+    Role.REQUESTING_PLAY: [MessageStream.play_requested],
     Role.PLAYING: [MessageStream.play_requested, MessageStream.accepted],
 }
 
@@ -27,7 +27,7 @@ def stream_in(role: Role) -> MessageStream:
 
 
 @pytest.mark.parametrize("role", list(Role), ids=lambda role: role.name)
-def test_every_message_stream_can_be_released(role: Role) -> None:
+def test_message_stream_can_be_released_from_every_role(role: Role) -> None:
     stream = stream_in(role)
     stream.released()
     assert stream.role is Role.IDLE
@@ -35,26 +35,26 @@ def test_every_message_stream_can_be_released(role: Role) -> None:
 
 
 @pytest.mark.parametrize("role", [role for role in Role if role is not Role.IDLE], ids=lambda role: role.name)
-def test_a_busy_message_stream_takes_no_wish(role: Role) -> None:
+def test_busy_message_stream_accepts_no_request(role: Role) -> None:
     stream = stream_in(role)
     assert not stream.publish_requested()
     assert not stream.play_requested()
     assert stream.role is role
 
 
-@pytest.mark.parametrize("role", [Role.ASKING_TO_PUBLISH, Role.ASKING_TO_PLAY], ids=lambda role: role.name)
-def test_a_refused_wish_leaves_the_message_stream_idle(role: Role) -> None:
+@pytest.mark.parametrize("role", [Role.REQUESTING_PUBLISH, Role.REQUESTING_PLAY], ids=lambda role: role.name)
+def test_refused_request_leaves_the_message_stream_idle(role: Role) -> None:
     stream = stream_in(role)
     stream.refused()
     assert stream.role is Role.IDLE
 
 
-def test_machines_do_not_share_their_state() -> None:
+def test_message_streams_do_not_share_their_state() -> None:
     publishing, other = stream_in(Role.PUBLISHING), MessageStream(2)
     assert (publishing.role, other.role) == (Role.PUBLISHING, Role.IDLE)
 
 
-def test_a_connection_goes_through_its_phases() -> None:
+def test_connection_goes_through_its_phases() -> None:
     connection = Connection()
     phases = [connection.state.phase]
     for step in (connection.handshake_completed, connection.connect_requested, connection.connect_accepted):
@@ -65,7 +65,7 @@ def test_a_connection_goes_through_its_phases() -> None:
     assert connection.state.phase is Phase.CONNECTED
 
 
-def test_a_long_command_name_is_cut_in_the_error() -> None:
+def test_long_command_name_is_cut_in_the_error() -> None:
     connection = Connection()
     connection.handshake_completed()
     with pytest.raises(RemoteProtocolError) as raised:

@@ -1,4 +1,4 @@
-"""Whatever a client sends, in whatever order: a server session raises nothing but the peer's error, and stays sound."""
+"""Arbitrary input: a server session raises only RemoteProtocolError, and its state stays consistent."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from rtmprelay.session.reports import (
 from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.commands import StatusCode
 from rtmprelay.wire.messages import Command
-from tests.session.helpers import HandMadeClient, connected_client
+from tests.session.helpers import ScriptedClient, connected_client
 
-_INTAKE_ROLES = {Role.ASKING_TO_PUBLISH, Role.PUBLISHING}
+_INTAKE_ROLES = {Role.REQUESTING_PUBLISH, Role.PUBLISHING}
 
 stream_ids = st.sampled_from([0, 1, 2, 3, 9, 2**32 - 1])
 names = st.sampled_from(["cam", "other", "", "bad\n", "cam?key=1", "mp4:x"])
@@ -69,7 +69,7 @@ def any_call(draw: st.DrawFn) -> Command:
 
 @st.composite
 def plain_call(draw: st.DrawFn) -> Command:
-    """The calls that change something, well formed: random ones rarely get that far."""
+    """Well-formed calls that change the state: random ones rarely do."""
     method = draw(st.sampled_from(["publish", "play", "closeStream", "deleteStream", "pause", "FCUnpublish"]))
     stream_id = draw(st.sampled_from([1, 2, 3]))
     argument = float(stream_id) if method == "deleteStream" else "cam"
@@ -83,13 +83,13 @@ def any_media(draw: st.DrawFn) -> RawMessage:
     return RawMessage(kind, draw(st.integers(0, 2**32 - 1)), draw(stream_ids), payload)
 
 
-#: True accepts the oldest open wish, False rejects it, a number answers something that may never have been asked.
+#: True accepts the oldest open request, False rejects it, and a number answers a request that may not exist.
 answers = st.one_of(st.booleans(), st.integers(0, 20))
 steps = st.one_of(any_call(), plain_call(), plain_call(), any_media(), answers)
 
 
 class Driver:
-    """Plays the owner of the session, and holds the session to its word."""
+    """Acts as the owner of the session, and checks its state after each step."""
 
     def __init__(self) -> None:
         self.client = connected_client()
@@ -105,12 +105,12 @@ class Driver:
         else:
             for event in self.client.send(step):
                 self._see(event)
-        self.client.heard()
+        self.client.received()
         self.check()
 
     def _answer(self, request_id: int, accepted: bool) -> None:
         session = self.client.session
-        rejected = {} if accepted else dict(self._wished(request_id))
+        rejected = {} if accepted else dict(self._requested(request_id))
         if accepted:
             session.accept(request_id)
         else:
@@ -118,7 +118,7 @@ class Driver:
         self.publishing -= rejected.keys()
         self.playing -= rejected.keys()
 
-    def _wished(self, request_id: int) -> list[tuple[int, None]]:
+    def _requested(self, request_id: int) -> list[tuple[int, None]]:
         request = self.client.session._requests.get(request_id)
         stream = getattr(request, "stream", None)
         return [(stream.stream_id, None)] if stream is not None else []
@@ -142,18 +142,18 @@ class Driver:
         session = self.client.session
         roles = {stream.stream_id: stream.role for stream in session._streams.values()}
         assert set(session._streams) == set(roles)
-        taken_in = {number for number, role in roles.items() if role in _INTAKE_ROLES}
-        assert set(session._intake.open_streams) == taken_in == self.publishing
-        shown = {Role.ASKING_TO_PLAY, Role.PLAYING}
-        assert {number for number, role in roles.items() if role in shown} == self.playing
-        asking = {Role.ASKING_TO_PUBLISH, Role.ASKING_TO_PLAY}
-        waiting = sum(role in asking for role in roles.values())
+        open_for_media = {number for number, role in roles.items() if role in _INTAKE_ROLES}
+        assert set(session._intake.open_streams) == open_for_media == self.publishing
+        play_roles = {Role.REQUESTING_PLAY, Role.PLAYING}
+        assert {number for number, role in roles.items() if role in play_roles} == self.playing
+        waiting_roles = {Role.REQUESTING_PUBLISH, Role.REQUESTING_PLAY}
+        waiting = sum(role in waiting_roles for role in roles.values())
         assert len(session._requests) == waiting
 
 
 @settings(max_examples=250, deadline=None)
 @given(st.lists(steps, max_size=40))
-def test_any_order_of_commands_media_and_answers_leaves_the_session_sound(
+def test_any_order_of_commands_media_and_answers_leaves_the_session_consistent(
     taken: list[Command | RawMessage | bool | int],
 ) -> None:
     driver = Driver()
@@ -164,8 +164,8 @@ def test_any_order_of_commands_media_and_answers_leaves_the_session_sound(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.binary(max_size=300), max_size=6))
-def test_garbage_from_the_start_is_the_peers_error(reads: list[bytes]) -> None:
-    client = HandMadeClient(shake=False)
+def test_garbage_from_the_start_raises_only_remote_protocol_errors(reads: list[bytes]) -> None:
+    client = ScriptedClient(shake=False)
     with contextlib.suppress(RemoteProtocolError):
         for data in reads:
             client.feed(data)
@@ -173,8 +173,10 @@ def test_garbage_from_the_start_is_the_peers_error(reads: list[bytes]) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.binary(max_size=300), max_size=6), st.booleans())
-def test_garbage_behind_the_handshake_is_the_peers_error(reads: list[bytes], connected: bool) -> None:
-    client = connected_client() if connected else HandMadeClient()
+def test_garbage_after_the_handshake_raises_only_remote_protocol_errors(
+    reads: list[bytes], connected: bool
+) -> None:
+    client = connected_client() if connected else ScriptedClient()
     with contextlib.suppress(RemoteProtocolError):
         for data in reads:
             client.feed(data)
@@ -185,7 +187,7 @@ def test_garbage_behind_the_handshake_is_the_peers_error(reads: list[bytes], con
     st.lists(st.tuples(st.sampled_from([3, 4, 5, 6, 8, 15, 17, 18, 20, 22, 99]), st.binary(max_size=40))),
     st.binary(max_size=30),
 )
-def test_garbage_inside_whole_messages_is_the_peers_error(
+def test_garbage_inside_whole_messages_raises_only_remote_protocol_errors(
     messages: list[tuple[int, bytes]], amf_tail: bytes
 ) -> None:
     client = connected_client()
@@ -195,12 +197,12 @@ def test_garbage_inside_whole_messages_is_the_peers_error(
         client.send(RawMessage(20, 0, 2, beginning + amf_tail))
         for type_id, payload in messages:
             client.send(RawMessage(type_id, 0, 1, payload))
-            client.heard()
+            client.received()
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_the_pieces_in_which_bytes_arrive_do_not_matter(data: st.DataObject) -> None:
+def test_reports_are_the_same_however_the_bytes_are_split(data: st.DataObject) -> None:
     whole = _conversation()
     cuts = sorted(data.draw(st.sets(st.integers(1, len(whole) - 1), max_size=30)))
     client = connected_client()

@@ -1,4 +1,4 @@
-"""Publishing on a server session: the wish, the answer, and the media."""
+"""Publishing on a server session: the request, the answer, and the media."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from rtmprelay.wire.messages import Command, MessageType
 from tests.session.helpers import (
     AUDIO,
     VIDEO,
-    ConversationPair,
-    HandMadeClient,
+    ScriptedClient,
+    SessionPair,
     call,
     connected_client,
     frames_of,
@@ -32,79 +32,79 @@ from tests.session.helpers import (
 )
 
 
-def ask_to_publish(client: HandMadeClient, name: str = "cam", stream_id: int = 1) -> PublishRequested:
+def request_publish(client: ScriptedClient, name: str = "cam", stream_id: int = 1) -> PublishRequested:
     return only(client.send(call("publish", 0.0, name, "live", stream_id=stream_id)), PublishRequested)
 
 
-def level_and_code(client: HandMadeClient) -> list[tuple[str, str]]:
-    return [status_of(message)[:2] for message in client.heard() if isinstance(message, Command)]
+def level_and_code(client: ScriptedClient) -> list[tuple[str, str]]:
+    return [status_of(message)[:2] for message in client.received() if isinstance(message, Command)]
 
 
-def test_both_sides_see_a_publish_the_same_way() -> None:
-    pair = ConversationPair()
+def test_client_and_server_session_agree_on_a_publish() -> None:
+    pair = SessionPair()
     pair.client.publish("cam")
     pair.run()
     pair.upload(AUDIO)
     pair.upload(VIDEO)
-    request = only(pair.server_saw, PublishRequested)
+    request = only(pair.server_reports, PublishRequested)
     assert str(request.key) == "live/cam"
-    assert PublishAccepted(request.stream_id) in pair.client_saw
-    assert frames_of(pair.server_saw) == [AUDIO, VIDEO]
+    assert PublishAccepted(request.stream_id) in pair.client_reports
+    assert frames_of(pair.server_reports) == [AUDIO, VIDEO]
     pair.client.end()
     pair.run()
-    assert PublishEnded(request.stream_id) in pair.server_saw
+    assert PublishEnded(request.stream_id) in pair.server_reports
     assert any(
         isinstance(event, StatusReceived) and event.code == StatusCode.UNPUBLISH_SUCCESS
-        for event in pair.client_saw
+        for event in pair.client_reports
     )
 
 
-def test_an_accepted_publish_begins_the_stream_and_says_so() -> None:
+def test_accepted_publish_sends_begin_and_start() -> None:
     client = connected_client()
-    client.session.accept(ask_to_publish(client).request_id)
-    assert client.heard_briefly() == [("STREAM_BEGIN", 1), StatusCode.PUBLISH_START]
+    client.session.accept(request_publish(client).request_id)
+    assert client.received_codes() == [("STREAM_BEGIN", 1), StatusCode.PUBLISH_START]
 
 
-def test_nothing_is_said_before_the_answer() -> None:
+def test_server_sends_nothing_before_the_publish_is_answered() -> None:
     client = connected_client()
-    ask_to_publish(client)
-    assert client.heard() == []
+    request_publish(client)
+    assert client.received() == []
 
 
-def test_a_rejected_publish_is_an_error_with_the_code_and_stops_the_media() -> None:
+def test_rejected_publish_sends_an_error_with_the_code_and_drops_the_media() -> None:
     client = connected_client()
-    client.session.reject(ask_to_publish(client).request_id, StatusCode.PUBLISH_DENIED, "No")
+    client.session.reject(request_publish(client).request_id, StatusCode.PUBLISH_DENIED, "No")
     assert level_and_code(client) == [("error", StatusCode.PUBLISH_DENIED)]
     assert client.send(media(AUDIO)) == []
 
 
-def test_a_rejected_publisher_may_ask_again() -> None:
+def test_rejected_publisher_can_request_again() -> None:
     client = connected_client()
-    client.session.reject(ask_to_publish(client).request_id, StatusCode.PUBLISH_DENIED, "No")
+    client.session.reject(request_publish(client).request_id, StatusCode.PUBLISH_DENIED, "No")
     client.publish()
     assert frames_of(client.send(media(AUDIO))) == [AUDIO]
 
 
-@pytest.mark.parametrize("answered", [False, True], ids=["while asking", "while publishing"])
-def test_a_second_publish_on_the_same_message_stream_is_refused_and_the_first_goes_on(answered: bool) -> None:
+@pytest.mark.parametrize("answered", [False, True], ids=["while requesting", "while publishing"])
+def test_second_publish_on_a_message_stream_is_refused_and_the_first_continues(answered: bool) -> None:
     client = connected_client()
-    request = ask_to_publish(client)
+    request = request_publish(client)
     if answered:
         client.session.accept(request.request_id)
-        client.heard()
+        client.received()
     assert client.send(call("publish", 0.0, "other", stream_id=1)) == []
     assert level_and_code(client) == [("error", StatusCode.PUBLISH_BAD_NAME)]
     assert frames_of(client.send(media(AUDIO))) == [AUDIO]
 
 
-def test_the_publish_type_may_be_missing() -> None:
+def test_publish_without_a_type_is_accepted() -> None:
     client = connected_client()
     events = client.send(call("publish", 0.0, "cam", stream_id=1))
     assert str(only(events, PublishRequested).key) == "live/cam"
 
 
 @pytest.mark.parametrize("stream_id", [0, 5, 2**32 - 1])
-def test_a_message_stream_that_was_never_made_can_be_published_on(stream_id: int) -> None:
+def test_publish_creates_a_missing_message_stream(stream_id: int) -> None:
     client = connected_client()
     client.publish(stream_id=stream_id)
     assert client.send(media(AUDIO, stream_id)) == [MediaReceived(stream_id, [AUDIO])]
@@ -113,8 +113,8 @@ def test_a_message_stream_that_was_never_made_can_be_published_on(stream_id: int
 @pytest.mark.parametrize(
     "name", ["bad\nname", "nul\x00", "x" * 5000, 3.0, None], ids=["newline", "nul", "long", "number", "null"]
 )
-def test_a_bad_name_is_answered_and_not_fatal(name: object) -> None:
-    client = HandMadeClient()
+def test_publish_with_a_bad_name_is_refused_and_the_connection_continues(name: object) -> None:
+    client = ScriptedClient()
     client.connect(app="")
     assert client.send(call("publish", 0.0, name, "live", stream_id=1), media(AUDIO)) == []
     assert level_and_code(client) == [("error", StatusCode.PUBLISH_BAD_NAME)]
@@ -124,21 +124,21 @@ def test_a_bad_name_is_answered_and_not_fatal(name: object) -> None:
 # -- media ---------------------------------------------------------------------------------------------------
 
 
-def test_media_sent_before_the_answer_is_reported_behind_the_wish() -> None:
+def test_media_sent_before_the_answer_is_reported_after_the_request() -> None:
     client = connected_client()
     events = client.send(call("publish", 0.0, "cam", stream_id=1), media(AUDIO), media(VIDEO))
     assert [type(event) for event in events] == [PublishRequested, MediaReceived]
     assert frames_of(events) == [AUDIO, VIDEO]
 
 
-def test_media_on_both_sides_of_a_command_is_reported_in_order() -> None:
+def test_media_before_and_after_a_command_is_reported_in_order() -> None:
     client = connected_client()
     client.publish()
     events = client.send(media(AUDIO), call("closeStream", 0.0, stream_id=1), media(VIDEO))
     assert events == [MediaReceived(1, [AUDIO]), PublishEnded(1)]
 
 
-def test_media_of_two_publishes_on_one_message_stream_is_told_apart() -> None:
+def test_media_of_two_publishes_on_one_message_stream_is_reported_separately() -> None:
     client = connected_client()
     client.publish()
     again = [call("closeStream", 0.0, stream_id=1), call("publish", 0.0, "new", stream_id=1)]
@@ -152,13 +152,13 @@ def test_media_of_two_publishes_on_one_message_stream_is_told_apart() -> None:
     assert events[0] == MediaReceived(1, [AUDIO])
 
 
-def test_frames_of_one_read_come_together() -> None:
+def test_frames_of_one_read_are_one_report() -> None:
     client = connected_client()
     client.publish()
     assert client.send(*[media(AUDIO)] * 5) == [MediaReceived(1, [AUDIO] * 5)]
 
 
-def test_frames_of_two_publishes_are_told_apart() -> None:
+def test_frames_of_two_message_streams_are_separate_reports() -> None:
     client = connected_client()
     client.publish(stream_id=1)
     client.publish(stream_id=2, name="other")
@@ -174,13 +174,13 @@ def test_media_on_message_stream_0_belongs_to_the_only_publish() -> None:
     assert client.send(media(AUDIO, 0)) == []
 
 
-def test_media_of_someone_who_does_not_publish_is_dropped() -> None:
+def test_media_without_a_publish_is_dropped() -> None:
     client = connected_client()
     client.play()
     assert client.send(media(AUDIO), media(VIDEO, 0)) == []
 
 
-def test_amf3_data_loses_its_marker_only() -> None:
+def test_amf3_data_loses_only_its_marker() -> None:
     client = connected_client()
     client.publish()
     events = client.send(
@@ -199,7 +199,7 @@ def aggregate_part(type_id: int, timestamp: int, payload: bytes) -> bytes:
     return header + payload + (len(header) + len(payload)).to_bytes(4)
 
 
-def test_an_aggregate_is_taken_apart_and_moved_to_its_time() -> None:
+def test_aggregate_is_split_and_its_parts_get_its_time() -> None:
     client = connected_client()
     client.publish()
     body = aggregate_part(8, 100, b"\xaf\x01a") + aggregate_part(9, 140, b"\x27\x01v")
@@ -209,7 +209,7 @@ def test_an_aggregate_is_taken_apart_and_moved_to_its_time() -> None:
     ]
 
 
-def test_commands_and_aggregates_inside_an_aggregate_are_not_obeyed() -> None:
+def test_commands_and_aggregates_inside_an_aggregate_are_ignored() -> None:
     client = connected_client()
     client.publish()
     inner = aggregate_part(22, 0, aggregate_part(8, 0, b"\xaf\x01x"))
@@ -218,7 +218,7 @@ def test_commands_and_aggregates_inside_an_aggregate_are_not_obeyed() -> None:
     assert [frame.payload for frame in frames_of(events)] == [b"\xaf\x01a"]
 
 
-def test_an_aggregate_of_more_parts_than_the_limit_names_it() -> None:
+def test_aggregate_with_too_many_parts_is_an_error_that_names_the_limit() -> None:
     client = connected_client(ConnectionLimits(aggregate_parts=2))
     client.publish()
     part = aggregate_part(8, 0, b"\xaf\x01a")
@@ -228,7 +228,7 @@ def test_an_aggregate_of_more_parts_than_the_limit_names_it() -> None:
     assert raised.value.limit == "aggregate_parts"
 
 
-def test_a_cut_aggregate_is_the_peers_error() -> None:
+def test_truncated_aggregate_is_a_remote_protocol_error() -> None:
     client = connected_client()
     client.publish()
     with pytest.raises(RemoteProtocolError, match="aggregate"):
@@ -244,54 +244,54 @@ def test_a_cut_aggregate_is_the_peers_error() -> None:
         call("closeStream", 0.0, stream_id=1),
         call("deleteStream", 0.0, 1.0),
         call("deleteStream", 0.0, stream_id=1),
-        call("FCUnpublish", 0.0, "whatever it calls it"),
+        call("FCUnpublish", 0.0, "another spelling"),
     ],
     ids=["closeStream", "deleteStream", "deleteStream without its argument", "FCUnpublish"],
 )
-def test_a_publish_is_ended_by(ending: Command) -> None:
+def test_publish_is_ended_by_each_command_for_it(ending: Command) -> None:
     client = connected_client()
     client.publish()
     assert client.send(ending) == [PublishEnded(1)]
-    assert StatusCode.UNPUBLISH_SUCCESS in client.heard_briefly()
+    assert StatusCode.UNPUBLISH_SUCCESS in client.received_codes()
     assert client.send(media(AUDIO), ending) == []
 
 
 @pytest.mark.parametrize("unknown", [7.0, 0.0, -1.0, 1e300, float("nan"), float("inf"), "x", None])
-def test_deleting_what_is_not_there_harms_nobody(unknown: object) -> None:
+def test_deleting_an_unknown_message_stream_is_ignored(unknown: object) -> None:
     client = connected_client()
     client.publish()
     assert client.send(call("deleteStream", 0.0, unknown), call("closeStream", 0.0, stream_id=9)) == []
-    assert client.heard() == []
+    assert client.received() == []
     assert frames_of(client.send(media(AUDIO))) == [AUDIO]
 
 
 @pytest.mark.parametrize("accepted", [True, False], ids=["accept", "reject"])
 @pytest.mark.parametrize("ending", ["deleteStream", "closeStream"])
-def test_an_answer_that_comes_too_late_is_ignored(accepted: bool, ending: str) -> None:
+def test_answer_to_a_cancelled_request_is_ignored(accepted: bool, ending: str) -> None:
     client = connected_client()
-    request = ask_to_publish(client)
+    request = request_publish(client)
     assert client.send(call(ending, 0.0, 1.0, stream_id=1)) == [PublishEnded(1)]
     if accepted:
         client.session.accept(request.request_id)
     else:
         client.session.reject(request.request_id, StatusCode.PUBLISH_DENIED, "No")
-    assert client.heard() == []
+    assert client.received() == []
     assert client.send(media(AUDIO)) == []
 
 
-def test_a_late_answer_does_not_reach_the_next_wish_on_the_same_id() -> None:
+def test_answer_to_a_cancelled_request_does_not_reach_the_next_one_on_the_same_stream() -> None:
     client = connected_client()
-    late = ask_to_publish(client, "first")
+    late = request_publish(client, "first")
     client.send(call("deleteStream", 0.0, 1.0))
-    current = ask_to_publish(client, "second")
+    current = request_publish(client, "second")
     client.session.accept(late.request_id)
-    assert client.heard() == []
+    assert client.received() == []
     client.session.accept(current.request_id)
     client.session.accept(current.request_id)
-    assert client.heard_briefly() == [("STREAM_BEGIN", 1), StatusCode.PUBLISH_START]
+    assert client.received_codes() == [("STREAM_BEGIN", 1), StatusCode.PUBLISH_START]
 
 
-def test_the_server_can_end_a_publish() -> None:
+def test_server_ends_a_publish_with_a_status() -> None:
     client = connected_client()
     client.publish()
     client.session.end_stream(1, "error", StatusCode.PUBLISH_BAD_NAME, "Taken over")
@@ -300,19 +300,19 @@ def test_the_server_can_end_a_publish() -> None:
     client.publish()
 
 
-def test_ending_what_the_client_has_deleted_meanwhile_says_nothing() -> None:
-    """The one who takes over may be the very client that has just left."""
+def test_ending_a_publish_that_the_client_has_deleted_sends_nothing() -> None:
+    # The publisher that takes over may be the very client that has just left.
     client = connected_client()
     client.publish()
     client.send(call("deleteStream", 0.0, 1.0))
-    client.heard()
+    client.received()
     client.session.end_stream(1, "error", StatusCode.PUBLISH_BAD_NAME, "Taken over")
-    assert client.heard() == []
+    assert client.received() == []
 
 
-def test_when_the_client_has_gone_the_last_frame_is_let_go() -> None:
+def test_last_frame_is_freed_after_the_connection_is_lost() -> None:
     client = connected_client()
-    client.session.accept(ask_to_publish(client).request_id)
+    client.session.accept(request_publish(client).request_id)
     last = weakref.ref(frames_of(client.send(media(VIDEO)))[0])
     client.session.forget()
     assert last() is None
@@ -321,8 +321,8 @@ def test_when_the_client_has_gone_the_last_frame_is_let_go() -> None:
 # -- secrets -------------------------------------------------------------------------------------------------
 
 
-def test_credentials_are_reported_as_secrets_and_shown_nowhere() -> None:
-    client = HandMadeClient()
+def test_credentials_are_reported_as_secrets_and_never_shown() -> None:
+    client = ScriptedClient()
     connecting = client.send(
         Command("connect", 1.0, {"app": "live?a=hunter1", "tcUrl": "rtmp://h/live?t=hunter2"})
     )
@@ -332,7 +332,7 @@ def test_credentials_are_reported_as_secrets_and_shown_nowhere() -> None:
     playing = client.send(call("play", 3.0, "cam?key=hunter4", stream_id=2))
     client.session.reject(3, StatusCode.PLAY_STREAM_NOT_FOUND, "No")
     client.send(call("publish", 4.0, "bad\n?key=hunter5", stream_id=3), call("FCPublish", 5.0, "x?hunter6"))
-    client.heard()
+    client.received()
     request = only(publishing, PublishRequested)
     assert request.credentials.reveal() == "key=hunter3&a=hunter1&t=hunter2"
     assert str(request.key) == "live/cam"

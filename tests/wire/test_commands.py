@@ -1,4 +1,4 @@
-"""The commands of clients and the answers of servers, through their bytes and back."""
+"""Commands of clients are read, and answers of servers are written."""
 
 from __future__ import annotations
 
@@ -37,27 +37,28 @@ from rtmprelay.wire.commands import (
 )
 from rtmprelay.wire.messages import Command, from_raw, to_raw
 
-SENT: list[tuple[ClientCommand, Command]] = [
-    (Connect(1.0, {"app": "live"}), Command("connect", 1.0, {"app": "live"})),
-    (Connect(1.0, {}, ("user", "pass")), Command("connect", 1.0, {}, ("user", "pass"))),
-    (CreateStream(4.0), Command("createStream", 4.0)),
-    (ReleaseStream(2.0, "key"), Command("releaseStream", 2.0, None, ("key",))),
-    (FCPublish(3.0, "key"), Command("FCPublish", 3.0, None, ("key",))),
-    (FCUnpublish(6.0, "key"), Command("FCUnpublish", 6.0, None, ("key",))),
-    (FCSubscribe(6.0, "key"), Command("FCSubscribe", 6.0, None, ("key",))),
-    (GetStreamLength(6.0, "key"), Command("getStreamLength", 6.0, None, ("key",))),
-    (Publish(5.0, 1, "key"), Command("publish", 5.0, None, ("key", "live"), 1)),
-    (Publish(5.0, 7, "key", "record"), Command("publish", 5.0, None, ("key", "record"), 7)),
-    (Play(5.0, 1, "key"), Command("play", 5.0, None, ("key", -2.0, -1.0, True), 1)),
-    (Play(5.0, 1, "key", 10.0, 20.0, False), Command("play", 5.0, None, ("key", 10.0, 20.0, False), 1)),
-    (Play2(5.0, 1, "key"), Command("play2", 5.0, None, ({"streamName": "key"},), 1)),
-    (Pause(5.0, 1, True, 1234.0), Command("pause", 5.0, None, (True, 1234.0), 1)),
-    (Pause(5.0, 1, False), Command("pause", 5.0, None, (False, 0.0), 1)),
-    (ReceiveAudio(5.0, 1, False), Command("receiveAudio", 5.0, None, (False,), 1)),
-    (ReceiveVideo(5.0, 1, True), Command("receiveVideo", 5.0, None, (True,), 1)),
-    (CloseStream(0.0, 3), Command("closeStream", 0.0, None, (), 3)),
-    (DeleteStream(7.0, 3), Command("deleteStream", 7.0, None, (3.0,))),
-    (CheckBandwidth(8.0), Command("_checkbw", 8.0)),
+#: What a client sends, and the value that is read from it.
+SENT: list[tuple[Command, ClientCommand]] = [
+    (Command("connect", 1.0, {"app": "live"}), Connect(1.0, {"app": "live"})),
+    (Command("connect", 1.0, {}, ("user", "pass")), Connect(1.0, {})),
+    (Command("createStream", 4.0), CreateStream(4.0)),
+    (Command("releaseStream", 2.0, None, ("key",)), ReleaseStream(2.0)),
+    (Command("FCPublish", 3.0, None, ("key",)), FCPublish(3.0)),
+    (Command("FCUnpublish", 6.0, None, ("key",)), FCUnpublish(6.0)),
+    (Command("FCSubscribe", 6.0, None, ("key",)), FCSubscribe(6.0)),
+    (Command("getStreamLength", 6.0, None, ("key",)), GetStreamLength(6.0)),
+    (Command("publish", 5.0, None, ("key", "live"), 1), Publish(5.0, 1, "key")),
+    (Command("publish", 5.0, None, ("key", "record"), 7), Publish(5.0, 7, "key")),
+    (Command("play", 5.0, None, ("key", -2.0, -1.0, True), 1), Play(5.0, 1, "key", True)),
+    (Command("play", 5.0, None, ("key", 10.0, 20.0, False), 1), Play(5.0, 1, "key", False)),
+    (Command("play2", 5.0, None, ({"streamName": "key"},), 1), Play2(5.0, 1, "key")),
+    (Command("pause", 5.0, None, (True, 1234.0), 1), Pause(5.0, 1, True)),
+    (Command("pause", 5.0, None, (False, 0.0), 1), Pause(5.0, 1, False)),
+    (Command("receiveAudio", 5.0, None, (False,), 1), ReceiveAudio(5.0, 1, False)),
+    (Command("receiveVideo", 5.0, None, (True,), 1), ReceiveVideo(5.0, 1, True)),
+    (Command("closeStream", 0.0, None, (), 3), CloseStream(0.0, 3)),
+    (Command("deleteStream", 7.0, None, (3.0,)), DeleteStream(7.0, 3)),
+    (Command("_checkbw", 8.0), CheckBandwidth(8.0)),
 ]
 
 
@@ -67,47 +68,46 @@ def over_the_wire(command: Command) -> Command:
     return received
 
 
-@pytest.mark.parametrize(("value", "command"), SENT, ids=[f"{i}-{v.name}" for i, (_, v) in enumerate(SENT)])
-def test_client_commands_both_ways(value: ClientCommand, command: Command) -> None:
-    assert not isinstance(value, UnknownCommand)
-    assert value.to_command() == command
-    assert read_client_command(over_the_wire(command)) == value
-    assert type(read_client_command(command)) is type(value)
+@pytest.mark.parametrize(("command", "value"), SENT, ids=[f"{i}-{c.name}" for i, (c, _) in enumerate(SENT)])
+def test_commands_of_clients_are_read(command: Command, value: ClientCommand) -> None:
+    read = read_client_command(over_the_wire(command))
+    assert read == value
+    assert type(read) is type(value)
 
 
-#: What a client sends, without transaction id (9) and message stream (1), and what is understood.
+#: Incomplete or wrong arguments, with transaction id 9 and message stream 1, and the value that is read from them.
 LENIENT: list[tuple[str, tuple[AmfValue, ...], ClientCommand]] = [
-    ("publish", ("key",), Publish(9.0, 1, "key", "live")),
-    ("publish", ("key", None), Publish(9.0, 1, "key", "live")),
-    ("publish", ("key", 1.0), Publish(9.0, 1, "key", "live")),
-    ("publish", (), Publish(9.0, 1, "", "live")),
-    ("publish", (None, "live"), Publish(9.0, 1, "", "live")),
-    ("play", ("key", -1.0, 5.0, False), Play(9.0, 1, "key", -1.0, 5.0, False)),
-    ("play", ("key", -1.0, 5.0), Play(9.0, 1, "key", -1.0, 5.0, True)),
-    ("play", ("key", -1.0), Play(9.0, 1, "key", -1.0, -1.0, True)),
-    ("play", ("key",), Play(9.0, 1, "key", -2.0, -1.0, True)),
-    ("play", (), Play(9.0, 1, "", -2.0, -1.0, True)),
-    ("play", (None, None, None, None), Play(9.0, 1, "", -2.0, -1.0, True)),
-    ("play", ("key", "x", {}, "y"), Play(9.0, 1, "key", -2.0, -1.0, True)),
-    ("play", ("key", True, False, 0.0), Play(9.0, 1, "key", 1.0, 0.0, False)),
+    ("publish", ("key",), Publish(9.0, 1, "key")),
+    ("publish", ("key", None), Publish(9.0, 1, "key")),
+    ("publish", ("key", 1.0), Publish(9.0, 1, "key")),
+    ("publish", (), Publish(9.0, 1, "")),
+    ("publish", (None, "live"), Publish(9.0, 1, "")),
+    ("play", ("key", -1.0, 5.0, False), Play(9.0, 1, "key", False)),
+    ("play", ("key", -1.0, 5.0), Play(9.0, 1, "key", True)),
+    ("play", ("key", -1.0), Play(9.0, 1, "key", True)),
+    ("play", ("key",), Play(9.0, 1, "key", True)),
+    ("play", (), Play(9.0, 1, "", True)),
+    ("play", (None, None, None, None), Play(9.0, 1, "", True)),
+    ("play", ("key", "x", {}, "y"), Play(9.0, 1, "key", True)),
+    ("play", ("key", True, False, 0.0), Play(9.0, 1, "key", False)),
     ("play2", (), Play2(9.0, 1, "")),
     ("play2", ({},), Play2(9.0, 1, "")),
     ("play2", ({"streamName": None},), Play2(9.0, 1, "")),
     ("play2", ("key",), Play2(9.0, 1, "")),
     ("play2", (EcmaArray({"streamName": "key"}),), Play2(9.0, 1, "key")),
-    ("pause", (), Pause(9.0, 1, True, 0.0)),
-    ("pause", (False,), Pause(9.0, 1, False, 0.0)),
-    ("pause", (None, None), Pause(9.0, 1, True, 0.0)),
-    ("pauseRaw", (False, 5.0), Pause(9.0, 1, False, 5.0)),
+    ("pause", (), Pause(9.0, 1, True)),
+    ("pause", (False,), Pause(9.0, 1, False)),
+    ("pause", (None, None), Pause(9.0, 1, True)),
+    ("pauseRaw", (False, 5.0), Pause(9.0, 1, False)),
     ("receiveAudio", (), ReceiveAudio(9.0, 1, True)),
     ("receiveAudio", (0.0,), ReceiveAudio(9.0, 1, False)),
     ("receiveVideo", (), ReceiveVideo(9.0, 1, True)),
     ("receiveVideo", (None,), ReceiveVideo(9.0, 1, True)),
-    ("releaseStream", (), ReleaseStream(9.0, "")),
-    ("FCPublish", (None,), FCPublish(9.0, "")),
-    ("FCUnpublish", (5.0,), FCUnpublish(9.0, "")),
-    ("FCSubscribe", ({},), FCSubscribe(9.0, "")),
-    ("getStreamLength", (), GetStreamLength(9.0, "")),
+    ("releaseStream", (), ReleaseStream(9.0)),
+    ("FCPublish", (None,), FCPublish(9.0)),
+    ("FCUnpublish", (5.0,), FCUnpublish(9.0)),
+    ("FCSubscribe", ({},), FCSubscribe(9.0)),
+    ("getStreamLength", (), GetStreamLength(9.0)),
     ("createStream", ("ignored",), CreateStream(9.0)),
     ("closeStream", (1.0,), CloseStream(9.0, 1)),
     ("connect", (), Connect(9.0, {})),
@@ -117,7 +117,7 @@ LENIENT: list[tuple[str, tuple[AmfValue, ...], ClientCommand]] = [
 @pytest.mark.parametrize(
     ("name", "arguments", "expected"), LENIENT, ids=[f"{name}{arguments}" for name, arguments, _ in LENIENT]
 )
-def test_what_is_missing_takes_its_default(
+def test_missing_and_wrong_arguments_get_their_defaults(
     name: str, arguments: tuple[AmfValue, ...], expected: ClientCommand
 ) -> None:
     assert read_client_command(over_the_wire(Command(name, 9.0, None, arguments, 1))) == expected
@@ -140,7 +140,7 @@ STREAM_IDS: list[tuple[AmfValue, int]] = [
     (math.nan, -1),
     (math.inf, -1),
     (-math.inf, -1),
-    # Without a number the message stream that it came on is the one.
+    # Without a number it means the message stream on which it arrived.
     (None, 5),
     ("3", 5),
     ({}, 5),
@@ -148,48 +148,44 @@ STREAM_IDS: list[tuple[AmfValue, int]] = [
 
 
 @pytest.mark.parametrize(("number", "stream_id"), STREAM_IDS, ids=[repr(number) for number, _ in STREAM_IDS])
-def test_the_stream_of_delete_stream(number: AmfValue, stream_id: int) -> None:
+def test_delete_stream_takes_any_number_that_can_be_a_stream_id(number: AmfValue, stream_id: int) -> None:
     command = over_the_wire(Command("deleteStream", 0.0, None, (number,), 5))
     assert read_client_command(command) == DeleteStream(0.0, stream_id)
 
 
-def test_delete_stream_without_an_argument() -> None:
+def test_delete_stream_without_an_argument_means_its_own_stream() -> None:
     assert read_client_command(Command("deleteStream", 0.0, None, (), 5)) == DeleteStream(0.0, 5)
 
 
 @pytest.mark.parametrize("name", ["", "Publish", "onStatus", "_result", "__class__", "получить", "x" * 1000])
-def test_unknown_commands(name: str) -> None:
+def test_unknown_commands_keep_their_name(name: str) -> None:
     assert read_client_command(Command(name, 3.0, {"a": 1.0}, ("b",), 1)) == UnknownCommand(3.0, name)
 
 
-def test_calls_that_look_alike_are_not_equal() -> None:
-    calls = {
-        kind(1.0, "key") for kind in (FCPublish, FCUnpublish, FCSubscribe, ReleaseStream, GetStreamLength)
-    }
-    assert len(calls) == 5
+@pytest.mark.parametrize("kind", [Publish, Play, Play2])
+def test_stream_names_are_not_in_the_repr(kind: type[Publish | Play | Play2]) -> None:
+    assert "SECRET" not in repr(kind(1.0, 1, "cam?key=SECRET"))
 
 
 # -- answers -----------------------------------------------------------------------------------------------------
 
 
-def test_result() -> None:
+def test_result_contains_its_arguments() -> None:
     assert result(4.0, None, 1.0) == Command("_result", 4.0, None, (1.0,))
     assert result(4.0) == Command("_result", 4.0)
 
 
-def test_error() -> None:
+def test_error_contains_its_status() -> None:
     command = over_the_wire(error(4.0, StatusCode.CALL_FAILED, "no"))
     assert (command.name, command.transaction_id, command.command_object) == ("_error", 4.0, None)
     assert status_of(command) == ("error", "NetConnection.Call.Failed", "no")
 
 
-def test_on_status() -> None:
-    command = over_the_wire(on_status(1, "status", StatusCode.PUBLISH_START, "go", details="live/key"))
+def test_on_status_contains_its_status() -> None:
+    command = over_the_wire(on_status(1, "status", StatusCode.PUBLISH_START, "go"))
     assert (command.name, command.transaction_id, command.stream_id) == ("onStatus", 0.0, 1)
     assert status_of(command) == ("status", "NetStream.Publish.Start", "go")
-    assert command.arguments == (
-        {"level": "status", "code": "NetStream.Publish.Start", "description": "go", "details": "live/key"},
-    )
+    assert command.arguments == ({"level": "status", "code": "NetStream.Publish.Start", "description": "go"},)
 
 
 STATUSES: list[tuple[tuple[AmfValue, ...], tuple[str, str, str]]] = [
@@ -204,7 +200,9 @@ STATUSES: list[tuple[tuple[AmfValue, ...], tuple[str, str, str]]] = [
 
 
 @pytest.mark.parametrize(("arguments", "expected"), STATUSES)
-def test_status_of(arguments: tuple[AmfValue, ...], expected: tuple[str, str, str]) -> None:
+def test_status_is_read_from_the_first_object(
+    arguments: tuple[AmfValue, ...], expected: tuple[str, str, str]
+) -> None:
     assert status_of(Command("onStatus", 0.0, None, arguments)) == expected
 
 
@@ -229,23 +227,14 @@ VALUES: st.SearchStrategy[AmfValue] = st.recursive(
     ),
     max_leaves=5,
 )
-NAMES = st.sampled_from([*(command.name for _, command in SENT), "pauseRaw", "other"])
+NAMES = st.sampled_from([*(command.name for command, _ in SENT), "pauseRaw", "other"])
 COMMANDS = st.builds(
     Command, NAMES, st.floats(), VALUES, st.lists(VALUES, max_size=5).map(tuple), st.integers(0, 2**32 - 1)
 )
 
 
 @given(COMMANDS)
-def test_no_command_is_an_error(command: Command) -> None:
+def test_arbitrary_arguments_raise_no_error(command: Command) -> None:
     read = read_client_command(command)
     assert isinstance(read, UnknownCommand) == (command.name == "other")
     assert all(isinstance(text, str) for text in status_of(command))
-
-
-@given(COMMANDS)
-def test_what_was_read_can_be_written(command: Command) -> None:
-    read = read_client_command(command)
-    if not isinstance(read, UnknownCommand | Connect):
-        again = read_client_command(over_the_wire(read.to_command()))
-        # As text, because NaN is not even equal to itself.
-        assert repr(again) == repr(read)

@@ -1,4 +1,4 @@
-"""Control and command messages, both ways, and aggregates."""
+"""Control and command messages are encoded and decoded; aggregates are split."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.errors import LimitExceededError, RemoteProtocolError
 from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.messages import (
-    Abort,
     Acknowledgement,
     BandwidthLimit,
     Command,
@@ -30,8 +29,6 @@ from rtmprelay.wire.messages import (
 )
 
 CONTROLS: dict[str, tuple[Message, int, str]] = {
-    "set chunk size": (SetChunkSize(4096), 1, "00001000"),
-    "abort": (Abort(0x010203), 2, "00010203"),
     "acknowledgement": (Acknowledgement(1_000_000), 3, "000f4240"),
     "acknowledgement, the largest": (Acknowledgement(2**32 - 1), 3, "ffffffff"),
     "window acknowledgement size": (WindowAcknowledgementSize(2_500_000), 5, "002625a0"),
@@ -40,9 +37,6 @@ CONTROLS: dict[str, tuple[Message, int, str]] = {
     "peer bandwidth, dynamic": (SetPeerBandwidth(2_500_000, BandwidthLimit.DYNAMIC), 6, "002625a0 02"),
     "stream begin": (UserControl(UserControlType.STREAM_BEGIN, 1), 4, "0000 00000001"),
     "stream eof": (UserControl(UserControlType.STREAM_EOF, 1), 4, "0001 00000001"),
-    "stream dry": (UserControl(UserControlType.STREAM_DRY, 1), 4, "0002 00000001"),
-    "buffer length": (UserControl(UserControlType.SET_BUFFER_LENGTH, 1, 3000), 4, "0003 00000001 00000bb8"),
-    "stream is recorded": (UserControl(UserControlType.STREAM_IS_RECORDED, 1), 4, "0004 00000001"),
     "ping request": (UserControl(UserControlType.PING_REQUEST, 2**32 - 1), 4, "0006 ffffffff"),
     "ping response": (UserControl(UserControlType.PING_RESPONSE, 0x01020304), 4, "0007 01020304"),
     "an event of another vendor": (UserControl(31, 7), 4, "001f 00000007"),
@@ -50,10 +44,14 @@ CONTROLS: dict[str, tuple[Message, int, str]] = {
 
 
 @pytest.mark.parametrize(("message", "type_id", "payload"), CONTROLS.values(), ids=CONTROLS)
-def test_control_messages_both_ways(message: Message, type_id: int, payload: str) -> None:
+def test_control_messages_survive_encoding_and_decoding(message: Message, type_id: int, payload: str) -> None:
     raw = RawMessage(type_id, 0, 0, bytes.fromhex(payload))
     assert to_raw(message) == raw
     assert from_raw(raw) == message
+
+
+def test_set_chunk_size_is_encoded() -> None:
+    assert to_raw(SetChunkSize(4096)) == RawMessage(1, 0, 0, bytes.fromhex("00001000"))
 
 
 LENIENT: dict[str, tuple[int, str, Message]] = {
@@ -64,21 +62,23 @@ LENIENT: dict[str, tuple[int, str, Message]] = {
         SetPeerBandwidth(2_500_000, BandwidthLimit.DYNAMIC),
     ),
     "user control with the event only": (4, "001a", UserControl(0x1A, 0)),
-    "buffer length without the length": (4, "0003 00000001", UserControl(3, 1, 0)),
+    "buffer length": (4, "0003 00000001 00000bb8", UserControl(3, 1)),
     "more than is needed": (3, "000f4240 ffff", Acknowledgement(1_000_000)),
-    "an event with more behind it": (4, "0000 00000001 ffffffff", UserControl(0, 1)),
+    "an event with more bytes after it": (4, "0000 00000001 ffffffff", UserControl(0, 1)),
     "on a message stream": (5, "00000001", WindowAcknowledgementSize(1)),
 }
 
 
 @pytest.mark.parametrize(("type_id", "payload", "message"), LENIENT.values(), ids=LENIENT)
-def test_what_is_not_quite_right_is_read(type_id: int, payload: str, message: Message) -> None:
+def test_control_messages_with_missing_or_extra_bytes_are_decoded(
+    type_id: int, payload: str, message: Message
+) -> None:
     assert from_raw(RawMessage(type_id, 99, 1, bytes.fromhex(payload))) == message
 
 
-@pytest.mark.parametrize("type_id", [1, 2, 3, 5, 6])
+@pytest.mark.parametrize("type_id", [3, 5, 6])
 @pytest.mark.parametrize("length", range(4))
-def test_numbers_cut_short_are_refused(type_id: int, length: int) -> None:
+def test_control_messages_of_fewer_than_four_bytes_are_refused(type_id: int, length: int) -> None:
     with pytest.raises(RemoteProtocolError, match="instead of 4"):
         from_raw(RawMessage(type_id, 0, 0, bytes(length)))
 
@@ -89,8 +89,8 @@ def test_user_control_without_an_event_is_refused(length: int) -> None:
         from_raw(RawMessage(4, 0, 0, bytes(length)))
 
 
-@pytest.mark.parametrize("type_id", [0, 7, 8, 9, 15, 16, 18, 19, 22, 255])
-def test_other_types_are_not_for_this_layer(type_id: int) -> None:
+@pytest.mark.parametrize("type_id", [0, 1, 2, 7, 8, 9, 15, 16, 18, 19, 22, 255])
+def test_other_message_types_are_not_decoded(type_id: int) -> None:
     assert from_raw(RawMessage(type_id, 0, 0, b"\xff\xff")) is None
 
 
@@ -103,30 +103,30 @@ COMMANDS: dict[str, Command] = {
     "with nested arguments": Command(
         "onStatus", 0.0, None, ({"level": "status"}, [1.0, None, True]), 2**32 - 1
     ),
-    "without a name to speak of": Command("", 0.0),
+    "with an empty name": Command("", 0.0),
 }
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_commands_both_ways(command: Command) -> None:
+def test_commands_survive_encoding_and_decoding(command: Command) -> None:
     raw = to_raw(command)
     assert (raw.type_id, raw.timestamp, raw.stream_id) == (20, 0, command.stream_id)
     assert from_raw(raw) == command
 
 
-def test_the_bytes_of_a_command() -> None:
+def test_command_is_encoded_as_amf0() -> None:
     expected = bytes.fromhex("02 0004 70696e67 00 4000000000000000 05")
     assert to_raw(Command("ping", 2.0)).payload == expected
 
 
 @pytest.mark.parametrize("prefix", [b"\x00", b""], ids=["with format byte", "without format byte"])
-def test_amf3_commands_are_amf0_behind_one_byte(prefix: bytes) -> None:
+def test_amf3_commands_are_amf0_after_one_byte(prefix: bytes) -> None:
     payload = prefix + amf0.encode("play", 3.0, None, "name")
     assert from_raw(RawMessage(17, 0, 1, payload)) == Command("play", 3.0, None, ("name",), 1)
 
 
-def test_the_format_byte_belongs_to_amf3_only() -> None:
-    # In an AMF0 command a zero begins a number, and that is no name.
+def test_format_byte_in_an_amf0_command_is_refused() -> None:
+    # In an AMF0 command a zero begins a number, and a number is no name.
     with pytest.raises(RemoteProtocolError):
         from_raw(RawMessage(20, 0, 0, b"\x00" + amf0.encode("play", 3.0)))
 
@@ -142,12 +142,12 @@ SHORTENED: dict[str, tuple[list[AmfValue], Command]] = {
 
 
 @pytest.mark.parametrize(("values", "command"), SHORTENED.values(), ids=SHORTENED)
-def test_commands_with_parts_missing(values: list[AmfValue], command: Command) -> None:
+def test_commands_with_missing_or_wrong_parts_get_defaults(values: list[AmfValue], command: Command) -> None:
     assert from_raw(RawMessage(20, 0, 0, amf0.encode(*values))) == command
 
 
-def test_a_transaction_id_may_be_an_amf3_integer() -> None:
-    # The answer has to carry it, or the peer waits for ever.
+def test_amf3_integer_is_accepted_as_transaction_id() -> None:
+    # The answer must contain it, or the peer waits for ever.
     amf3_integer_seven = b"\x11\x04\x07"
     command = from_raw(RawMessage(17, 0, 0, b"\x00" + amf0.encode("createStream") + amf3_integer_seven))
     assert command == Command("createStream", 7.0)
@@ -168,7 +168,7 @@ def test_commands_without_a_name_are_refused(type_id: int, payload: bytes) -> No
 
 
 def part(type_id: int, timestamp: int, payload: bytes, stream_id: int = 0) -> bytes:
-    """A message as an aggregate holds it: like an FLV tag, the highest byte of the time behind the others."""
+    """A part of an aggregate: like an FLV tag, with the highest byte of the time after the others."""
     time = timestamp.to_bytes(4, "big")
     header = (
         bytes([type_id])
@@ -184,11 +184,11 @@ def aggregate(timestamp: int, *parts: bytes) -> RawMessage:
     return RawMessage(MessageType.AGGREGATE, timestamp, 1, b"".join(parts))
 
 
-def test_an_empty_aggregate() -> None:
+def test_empty_aggregate_has_no_parts() -> None:
     assert split_aggregate(aggregate(5)) == []
 
 
-def test_parts_are_moved_to_the_time_of_the_aggregate_and_to_its_stream() -> None:
+def test_parts_get_the_time_and_the_stream_of_the_aggregate() -> None:
     raw = aggregate(1000, part(8, 40, b"abc", stream_id=9), part(9, 60, b""), part(18, 30, b"z"))
     assert split_aggregate(raw) == [
         RawMessage(8, 1000, 1, b"abc"),
@@ -206,31 +206,31 @@ TIMES: dict[str, tuple[int, list[int], list[int]]] = {
 
 
 @pytest.mark.parametrize(("own", "inner", "expected"), TIMES.values(), ids=TIMES)
-def test_times_of_parts(own: int, inner: list[int], expected: list[int]) -> None:
+def test_times_of_parts_wrap_at_32_bits(own: int, inner: list[int], expected: list[int]) -> None:
     raw = aggregate(own, *(part(8, time, b"x") for time in inner))
     assert [message.timestamp for message in split_aggregate(raw)] == expected
 
 
-def test_the_last_size_may_be_missing() -> None:
+def test_size_after_the_last_part_may_be_missing() -> None:
     whole = part(8, 0, b"abc")
     for missing in range(5):
         assert split_aggregate(aggregate(0, whole[: len(whole) - missing])) == [RawMessage(8, 0, 1, b"abc")]
 
 
-def test_a_part_cut_short_is_refused() -> None:
+def test_aggregate_that_ends_inside_a_part_is_refused() -> None:
     first, second = part(8, 0, b"abc"), part(9, 0, b"defg")
     for length in range(1, len(second) - 4):
         with pytest.raises(RemoteProtocolError, match="an aggregate message ends inside"):
             split_aggregate(aggregate(0, first, second[:length]))
 
 
-def test_an_aggregate_in_an_aggregate_is_left_as_it_is() -> None:
-    # Opened by whoever wants to, not here: depth would be the peer's choice.
+def test_aggregate_in_an_aggregate_is_not_split() -> None:
+    # Otherwise the peer could choose the depth of the recursion.
     inner = part(8, 0, b"abc")
     assert split_aggregate(aggregate(7, part(22, 0, inner))) == [RawMessage(22, 7, 1, inner)]
 
 
-def test_the_number_of_parts_is_limited() -> None:
+def test_more_parts_than_the_limit_are_refused() -> None:
     assert len(split_aggregate(aggregate(0, *[part(8, 0, b"")] * 3), most=3)) == 3
     with pytest.raises(LimitExceededError) as caught:
         split_aggregate(aggregate(0, *[part(8, 0, b"")] * 4), most=3)

@@ -99,14 +99,13 @@ def test_a_key_is_taken_as_it_is(key: str) -> None:
     url = RtmpUrl.parse(f"rtmp://host/app/{key}")
     assert (url.app, url.key.reveal()) == ("app", key)
     assert not url.app_query
-    assert url.has_key
 
 
 @pytest.mark.parametrize("text", ["rtmp://host/app", "rtmp://host/app/", "rtmp://host:1935/app"])
 def test_without_a_key(text: str) -> None:
     url = RtmpUrl.parse(text)
     assert url.app == "app"
-    assert not url.has_key
+    assert not url.key
     assert str(url) == "rtmp://host:1935/app"
 
 
