@@ -27,8 +27,11 @@ COMMANDS = {
     "package": "write a file with this program for spark-submit --py-files",
 }
 
-#: What the extra `spark` installs.
-_EXTRAS = ("numpy", "pandas", "py4j", "pyarrow", "pyspark")
+#: What each extra installs; the smaller one is named where it is enough.
+_EXTRAS = {
+    **dict.fromkeys(("duckdb", "numpy", "pyarrow"), "catalogue"),
+    **dict.fromkeys(("pandas", "py4j", "pyspark"), "spark"),
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -65,9 +68,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in _EXTRAS:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
             raise
-        sys.stderr.write(f"This needs {error.name}, which is not installed: pip install 'rtmprelay[spark]'\n")
+        sys.stderr.write(
+            f"This needs {error.name}, which is not installed: pip install 'rtmprelay[{extra}]'\n"
+        )
     except RtmpRelayError as error:
         sys.stderr.write(f"{error}\n")
     except OSError as error:

@@ -5,21 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_analytics.catalogue import Snapshot
 from spark_analytics.commands.common import window_of
 from spark_analytics.output import write_rows
+from spark_analytics.questions.asking import Scope
 from spark_analytics.time_window import ALWAYS
-
-if TYPE_CHECKING:
-    from spark_analytics.audience_questions import Scope
 
 
 def scope_of(options: argparse.Namespace, key: str | None = None) -> Scope:
-    """What is asked for."""
-    from spark_analytics.audience_questions import Scope
-
+    """Which rows the options ask for."""
     return Scope(window_of(options), key)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ from spark_analytics.time_window import TimeWindow, midnight_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from spark_analytics.questions.asking import Engine
 
 
 #: What Spark calls any error of a worker that writes.
@@ -40,6 +42,23 @@ def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--verbose", action="store_true", help="let Spark say what it has to say")
 
 
+def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
+    """Who answers a question."""
+    parser.add_argument(
+        "--master",
+        metavar="URL",
+        help="let Spark answer: local[4], spark://host:7077 ... (default: DuckDB answers, without Java)",
+    )
+    parser.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of Spark, which answers then; may be repeated",
+    )
+    parser.add_argument("--verbose", action="store_true", help="let Spark say what it has to say")
+
+
 def settings_of(options: argparse.Namespace) -> dict[str, str]:
     """The options of Spark that were given.
 
@@ -53,6 +72,23 @@ def settings_of(options: argparse.Namespace) -> dict[str, str]:
             raise CatalogueError(f"--conf {setting}: write KEY=VALUE, such as spark.driver.memory=4g.")
         settings[key.strip()] = value
     return settings
+
+
+@contextmanager
+def open_engine(options: argparse.Namespace) -> Iterator[Engine]:
+    """What answers questions about the catalogue: DuckDB here, or Spark if the options say where it runs."""
+    from spark_analytics.catalogue import Catalogue
+    from spark_analytics.engine.duck import DuckEngine
+
+    snapshot = Catalogue(options.catalogue).open()
+    if options.master is None and not options.conf:
+        with closing(DuckEngine(snapshot)) as engine:
+            yield engine
+        return
+    from spark_analytics.engine.spark import SparkEngine
+
+    with open_session(options) as spark, plain_errors():
+        yield SparkEngine(spark, snapshot)
 
 
 @contextmanager

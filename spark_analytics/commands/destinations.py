@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from spark_analytics.catalogue import Catalogue
 from spark_analytics.commands.asking import in_time, scope_of, write_dicts
-from spark_analytics.commands.common import add_catalogue_argument, add_time_arguments
+from spark_analytics.commands.common import (
+    add_catalogue_argument,
+    add_engine_arguments,
+    add_time_arguments,
+    open_engine,
+)
 from spark_analytics.output import add_format_argument
 
 
@@ -16,21 +20,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--by-day", action="store_true", help="a row for each day")
     add_time_arguments(parser)
     add_catalogue_argument(parser)
+    add_engine_arguments(parser)
     add_format_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Do it."""
-    from spark_analytics.audience_questions import list_destinations
-    from spark_analytics.known_names import refuse_unknown_destination
+    from spark_analytics.questions.audience import list_destinations
+    from spark_analytics.questions.recordings import refuse_unknown_destination
 
     scope = scope_of(options)
-    snapshot = Catalogue(options.catalogue).open()
-    if options.destination is not None:
-        refuse_unknown_destination(snapshot, options.destination)
-    rows = list_destinations(snapshot, scope, options.by_day)
+    with open_engine(options) as engine:
+        if options.destination is not None:
+            refuse_unknown_destination(engine, options.destination)
+        rows = list_destinations(engine, scope, options.by_day)
     nothing = "the event logs have nothing that was sent to a destination"
     if options.destination is not None:
         rows = [row for row in rows if row["destination"] == options.destination]
         nothing = f"nothing was sent to {options.destination}"
-    return write_dicts(rows, options.format, snapshot, in_time(scope, nothing))
+    return write_dicts(rows, options.format, engine.snapshot, in_time(scope, nothing))

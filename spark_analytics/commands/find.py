@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import argparse
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from spark_analytics.catalogue import Catalogue
-from spark_analytics.commands.common import add_catalogue_argument, parse_time
+from spark_analytics.commands.common import (
+    add_catalogue_argument,
+    add_engine_arguments,
+    open_engine,
+    parse_time,
+)
 from spark_analytics.errors import CatalogueError
 from spark_analytics.output import add_format_argument, write_rows
+
+if TYPE_CHECKING:
+    from spark_analytics.questions.asking import Engine
 
 #: Of the answer.
 COLUMNS = ("path", "byte_offset", "timestamp_ms", "keyframe_at", "seek_ms", "status", "vanished")
@@ -34,13 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seconds", type=float, default=30.0, help="how much of it, from that time on (default: %(default)s)"
     )
     add_catalogue_argument(parser)
+    add_engine_arguments(parser)
     add_format_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Do it."""
-    from spark_analytics.questions import find_moment, keyframes_of, recordings_of
-
     at = parse_time(options.at)
     if not 0 < options.seconds <= _MOST_SECONDS:
         raise CatalogueError(
@@ -48,8 +55,14 @@ def run(options: argparse.Namespace) -> int:
         )
     if options.cut == "-":
         raise CatalogueError("--cut -: a clip needs a file, because its index is written last; name one.")
-    snapshot = Catalogue(options.catalogue).open()
-    moment = find_moment(snapshot, options.stream, at)
+    with open_engine(options) as engine:
+        return _find(engine, options, at)
+
+
+def _find(engine: Engine, options: argparse.Namespace, at: datetime) -> int:
+    from spark_analytics.questions.recordings import find_moment, keyframes_of, recordings_of
+
+    moment = find_moment(engine, options.stream, at)
     row = (
         moment.path,
         moment.byte_offset,
@@ -68,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     from spark_analytics.clips import cut_clip
 
     until = at + timedelta(seconds=options.seconds)
-    plan = ClipPlan(recordings_of(snapshot, options.stream), until, partial(keyframes_of, snapshot))
+    plan = ClipPlan(recordings_of(engine, options.stream), until, partial(keyframes_of, engine))
     clip = cut_clip(plan.parts(moment), until, Path(options.cut))
     files = "one recording" if len(clip.sources) == 1 else f"{len(clip.sources)} recordings"
     sys.stderr.write(f"{clip.path}: {clip.duration_ms / 1000:.3f} s, {clip.size} bytes, from {files}\n")

@@ -6,8 +6,13 @@ import argparse
 import sys
 
 from spark_analytics.analysis.findings import KINDS
-from spark_analytics.catalogue import Catalogue
-from spark_analytics.commands.common import add_catalogue_argument, add_time_arguments, window_of
+from spark_analytics.commands.common import (
+    add_catalogue_argument,
+    add_engine_arguments,
+    add_time_arguments,
+    open_engine,
+    window_of,
+)
 from spark_analytics.output import add_format_argument, write_table
 
 
@@ -24,16 +29,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"of this kind only, may be repeated: {', '.join(KINDS)}",
     )
     add_catalogue_argument(parser)
+    add_engine_arguments(parser)
     add_format_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Do it."""
-    from spark_analytics.questions import list_incidents, refuse_unknown
+    from spark_analytics.questions.recordings import list_incidents, refuse_unknown
 
     window = window_of(options)
-    snapshot = Catalogue(options.catalogue).open()
-    if options.stream is not None:
-        refuse_unknown(snapshot, options.stream)
-    write_table(sys.stdout, list_incidents(snapshot, window, options.stream, options.kind), options.format)
+    with open_engine(options) as engine:
+        if options.stream is not None:
+            refuse_unknown(engine, options.stream)
+        rows = list_incidents(engine, window, options.stream, options.kind)
+    write_table(sys.stdout, rows, options.format)
     return 0

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do it."""
-    from spark_analytics.questions import refuse_unknown
+    from spark_analytics.questions.recordings import refuse_unknown
     from spark_analytics.report.data import gather
     from spark_analytics.report.page import render
 

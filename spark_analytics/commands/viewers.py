@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
-from spark_analytics.catalogue import Catalogue
 from spark_analytics.commands.asking import in_time, scope_of, write_dicts
-from spark_analytics.commands.common import add_catalogue_argument, add_time_arguments
+from spark_analytics.commands.common import (
+    add_catalogue_argument,
+    add_engine_arguments,
+    add_time_arguments,
+    open_engine,
+)
 from spark_analytics.output import add_format_argument
+from spark_analytics.questions.asking import Engine, Row, Scope
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,23 +24,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--plays", action="store_true", help="list every single play")
     what.add_argument("--minutes", action="store_true", help="list how many watched, minute by minute")
     add_catalogue_argument(parser)
+    add_engine_arguments(parser)
     add_format_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Do it."""
-    from spark_analytics import audience_questions as questions
-    from spark_analytics.known_names import refuse_unknown_stream
+    from spark_analytics.questions import audience
+    from spark_analytics.questions.recordings import refuse_unknown_stream
 
     scope = scope_of(options, options.stream)
-    snapshot = Catalogue(options.catalogue).open()
-    if options.stream is not None:
-        refuse_unknown_stream(snapshot, options.stream)
+    question: Callable[[Engine, Scope], list[Row]] = audience.list_viewers
     if options.plays:
-        rows = questions.list_plays(snapshot, scope)
+        question = audience.list_plays
     elif options.minutes:
-        rows = questions.list_audience(snapshot, scope)
-    else:
-        rows = questions.list_viewers(snapshot, scope)
+        question = audience.list_audience
+    with open_engine(options) as engine:
+        if options.stream is not None:
+            refuse_unknown_stream(engine, options.stream)
+        rows = question(engine, scope)
     what = f" {options.stream}" if options.stream else ""
-    return write_dicts(rows, options.format, snapshot, in_time(scope, f"nobody watched{what}"))
+    return write_dicts(rows, options.format, engine.snapshot, in_time(scope, f"nobody watched{what}"))

@@ -11,17 +11,14 @@ import attrs
 import pyarrow.compute as pc
 
 from rtmprelay.flv.names import split_key
-from spark_analytics.audience_questions import Scope, list_destinations
 from spark_analytics.catalogue import Snapshot
-from spark_analytics.concurrency import Spells, spells_of
-from spark_analytics.destination_days import Times, joined_times
-from spark_analytics.event_rows import event_rows, streams_of
-from spark_analytics.questions import is_stream
+from spark_analytics.questions.asking import Scope
+from spark_analytics.questions.audience import list_audience, list_destinations, list_viewers
 from spark_analytics.report.curves import Curve, Period, curve_of, whole_seconds
 from spark_analytics.time_window import ALWAYS, EVER, TimeWindow, following_days, midnight_of
 
 Row = dict[str, Any]
-Key = tuple[str, str]
+Times = list[tuple[datetime, datetime]]
 
 #: What a page can hold. Everything else is counted, and the page says so.
 MOST_BARS = 62
@@ -36,6 +33,8 @@ _SHORTEST_STEP = 2
 
 #: There is no plot of thousands of years.
 _FIRST_DRAWN, _LAST_DRAWN = datetime(1970, 1, 1, tzinfo=UTC), datetime(2300, 1, 1, tzinfo=UTC)
+
+_NAMES = ("app", "stream", "destination")
 
 _BAD = ("truncated", "damaged", "not_flv", "empty", "header_only", "unreadable")
 
@@ -112,7 +111,9 @@ class _Shown:
         """Rows that overlap with the time, however long ago they began."""
         days = self.window.days(before=EVER)
         where = self.window.where(begin, end)
-        return list(event_rows(self.snapshot, table, columns, where, days).to_pylist())
+        rows = self.snapshot.arrow(table, columns, where, days).to_pylist()
+        # Catalogues may have rows of events that lacked a name, and names are compared and sorted.
+        return [{name: row[name] or "" if name in _NAMES else row[name] for name in row} for row in rows]
 
     def recorded(self, recording: Row) -> tuple[datetime, datetime]:
         """The part of a recording that is in the time."""
@@ -218,7 +219,8 @@ def _add_bitrates(data: ReportData, shown: _Shown, recordings: list[Row], keys: 
     of_streams = _by_key(recordings)
     for key in keys:
         period = _on_air(of_streams.get(key, []), shown)
-        where = is_stream(*split_key(key)) & shown.window.where("wall")
+        app, name = split_key(key)
+        where = (pc.field("app") == app) & (pc.field("stream") == name) & shown.window.where("wall")
         columns = ["file_id", "second", "wall", "video_bytes", "audio_bytes"]
         days = TimeWindow(period.begin, period.end).days()
         table = whole_seconds(shown.snapshot.arrow("seconds", columns, where, days), recordings)
@@ -289,33 +291,32 @@ def _bounded(data: ReportData, rows: list[Row], what: str, weight: str) -> list[
 
 
 def _add_viewers(data: ReportData, shown: _Shown) -> None:
-    columns = ["app", "stream", "started_at", "watch_seconds"]
-    plays = Scope(shown.window).plays(shown.snapshot, columns)
-    everybody = spells_of(plays).within(shown.window)
-    data.plays, data.watch_seconds = len(plays), everybody.seconds
-    data.peak, data.peak_at = everybody.counted().peak()
+    scope = Scope(shown.window)
+    for everybody in list_viewers(shown.snapshot, scope, together=True):
+        data.plays, data.watch_seconds = everybody["plays"], 3600 * everybody["watch_hours"]
+        data.peak, data.peak_at = everybody["peak"], everybody["peak_at"]
     if not data.peak:
         return
-    data.viewers.append(_at_the_same_time("all streams", shown.period, everybody))
-    streams = [(key, spells_of(of_one).within(shown.window)) for key, of_one in streams_of(plays)]
-    streams.sort(key=lambda stream: -stream[1].seconds)
+    data.viewers.append(_at_the_same_time("all streams", shown, None))
+    streams = list_viewers(shown.snapshot, scope)
+    streams.sort(key=lambda row: -row["watch_hours"])
     if len(streams) > 1:
-        for (app, name), spells in streams[:MOST_LINES]:
-            key = key_of({"app": app, "stream": name})
-            data.viewers.append(_at_the_same_time(key, shown.period, spells))
+        data.viewers += [_at_the_same_time(key_of(row), shown, key_of(row)) for row in streams[:MOST_LINES]]
     if len(streams) > MOST_LINES:
         data.left_out.append(
             f"Viewers are drawn for the {MOST_LINES} most watched of {len(streams)} streams, and all together."
         )
 
 
-def _at_the_same_time(name: str, period: Period, spells: Spells) -> Curve:
-    """The most viewers of each step, 0 where nobody watched."""
-    step = period.step(60)
-    drawn = spells.within(TimeWindow(period.begin, period.end)).counted().steps(step)
-    peaks = dict(zip(drawn.numbers.tolist(), drawn.peaks.tolist(), strict=True))
-    times = period.times(step)
-    return Curve(name, period, times, [float(peaks.get(int(time.timestamp()) // step, 0)) for time in times])
+def _at_the_same_time(name: str, shown: _Shown, key: str | None) -> Curve:
+    """The most viewers of each step, 0 where nobody watched; of one stream, or of all together."""
+    step = shown.period.step(60)
+    scope = Scope(TimeWindow(shown.period.begin, shown.period.end), key)
+    drawn = list_audience(shown.snapshot, scope, 1_000_000 * step, together=key is None)
+    peaks = {int(row["minute"].timestamp()) // step: row["viewers"] for row in drawn}
+    times = shown.period.times(step)
+    values: list[float | None] = [float(peaks.get(int(time.timestamp()) // step, 0)) for time in times]
+    return Curve(name, shown.period, times, values)
 
 
 # -- destinations --------------------------------------------------------------------------------------------
@@ -361,6 +362,17 @@ def _seconds_out(window: TimeWindow, outages: list[Row]) -> dict[str, float]:
         for name, of_one in times.items()
     }
     return defaultdict(float, seconds)
+
+
+def joined_times(times: Iterable[tuple[datetime, datetime]]) -> Times:
+    """The same times without what is in two of them: a destination that is out is out for several streams."""
+    found: Times = []
+    for begin, end in sorted(times):
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((begin, end))
+    return found
 
 
 def _add_states(data: ReportData, shown: _Shown) -> None:

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from spark_analytics.__main__ import main
-from spark_analytics.audience_questions import (
-    Scope,
+from spark_analytics.catalogue import Catalogue, Snapshot
+from spark_analytics.commands.common import parse_time
+from spark_analytics.questions.asking import Scope
+from spark_analytics.questions.audience import (
     list_audience,
     list_destinations,
     list_outages,
     list_plays,
     list_viewers,
 )
-from spark_analytics.catalogue import Catalogue, Snapshot
-from spark_analytics.commands.common import parse_time
 from spark_analytics.time_window import TimeWindow
 from tests.spark.report_world import Row, write
 

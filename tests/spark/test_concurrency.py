@@ -3,60 +3,97 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_analytics.concurrency import Spells, spells_of
-from spark_analytics.time_window import TimeWindow
+from spark_analytics.catalogue import Catalogue
+from spark_analytics.engine.duck import DuckEngine
+from spark_analytics.questions.asking import Scope
+from spark_analytics.questions.audience import list_audience, list_viewers
+from spark_analytics.time_window import ALWAYS, TimeWindow
+from tests.spark.report_world import write
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+STEP = timedelta(seconds=5)
 
 
 def at(seconds: float) -> datetime:
     return NOON + timedelta(seconds=seconds)
 
 
-def spells(*plays: tuple[int, int]) -> Spells:
-    columns = {
-        "started_at": pa.array([at(begin) for begin, _ in plays], pa.timestamp("us", "UTC")),
-        "watch_seconds": pa.array([float(end - begin) for begin, end in plays], pa.float64()),
-    }
-    return spells_of(pa.table(columns))
+def engine_of(plays: list[tuple[int, int]]) -> DuckEngine:
+    """An engine that has read everything it needs."""
+    rows = [
+        {
+            "app": "live",
+            "stream": "test",
+            "connection": f"c{number}",
+            "started_at": at(begin),
+            "ended_at": at(end),
+            "watch_seconds": float(end - begin),
+        }
+        for number, (begin, end) in enumerate(plays)
+    ]
+    root = Path(_FOLDER.name) / f"c{len(list(Path(_FOLDER.name).iterdir()))}"
+    write(root, {"viewers": rows})
+    return DuckEngine(Catalogue(root).open())
 
 
-plays = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)).map(lambda ends: (min(ends), max(ends))))
+_FOLDER = TemporaryDirectory()
+
+plays = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(0, 40)).map(lambda ends: (min(ends), max(ends))), min_size=1
+)
 
 
+@settings(max_examples=25)
 @given(plays, st.integers(0, 40), st.integers(0, 40))
 def test_the_same_as_counting_at_every_moment(times: list[tuple[int, int]], since: int, length: int) -> None:
     until = since + length
-    inside = spells(*times).within(TimeWindow(at(since), at(until)))
+    engine = engine_of(times)
+    scope = Scope(TimeWindow(at(since), at(until)))
     viewers = [sum(begin <= second < end for begin, end in times) for second in range(since, until)]
-    watching = inside.counted()
     highest = max(viewers, default=0)
-    assert watching.peak() == (highest, at(since + viewers.index(highest)) if highest else None)
-    assert inside.seconds == sum(viewers)
-    steps = watching.steps(5)
+    found = list_viewers(engine, scope)
+    if found:
+        (row,) = found
+        assert row["peak"] == highest
+        assert row["peak_at"] == (at(since + viewers.index(highest)) if highest else None)
+        assert row["watch_hours"] * 3600 == pytest.approx(sum(viewers))
+    else:
+        assert not highest
     first = int(NOON.timestamp()) // 5
     expected: dict[int, list[int]] = {}
     for second, count in enumerate(viewers, since):
         if count:
             expected.setdefault(first + second // 5, []).append(count)
-    assert steps.numbers.tolist() == sorted(expected)
-    assert steps.peaks.tolist() == [max(expected[number]) for number in sorted(expected)]
-    assert steps.watch_seconds.tolist() == [sum(expected[number]) for number in sorted(expected)]
-
-
-def test_nobody() -> None:
-    watching = spells().counted()
-    assert watching.peak() == (0, None)
-    assert watching.steps(60).numbers.tolist() == []
+    steps = {
+        int(row["minute"].timestamp()) // 5: row
+        for row in list_audience(engine, scope, STEP // timedelta(microseconds=1))
+    }
+    assert {number for number, row in steps.items() if row["viewers"]} == set(expected)
+    for number, counts in expected.items():
+        assert steps[number]["viewers"] == max(counts)
+        inside = min(at(until), NOON + 5 * timedelta(seconds=number - first + 1)) - max(
+            at(since), NOON + 5 * timedelta(seconds=number - first)
+        )
+        assert steps[number]["average"] == pytest.approx(sum(counts) / inside.total_seconds())
+    for name, moments in (("joins", [begin for begin, _ in times]), ("leaves", [end for _, end in times])):
+        inside_time = [moment for moment in moments if since <= moment < until]
+        overlapping = [
+            moment
+            for moment, (begin, end) in zip(moments, times, strict=True)
+            if since <= moment < until and (begin >= since or end > since) and begin < until
+        ]
+        assert sum(row[name] for row in steps.values()) == len(overlapping) <= len(inside_time)
 
 
 def test_a_play_of_years_has_few_minutes() -> None:
-    latest = spells((0, 10**8)).latest(timedelta(minutes=2))
-    assert latest.seconds == pytest.approx(120)
-    assert len(latest.counted().steps(60).numbers) == 3
+    engine = engine_of([(0, 10**8)])
+    minutes = list_audience(engine, Scope(ALWAYS))
+    assert len(minutes) == 60 * 24 * 60 + 2
+    assert sum(60 * row["average"] for row in minutes) == pytest.approx(60 * 86_400)

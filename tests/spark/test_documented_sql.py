@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from spark_analytics.audience_questions import Scope, list_destinations, list_outages, list_viewers
 from spark_analytics.catalogue import Catalogue, Snapshot
+from spark_analytics.engine.duck import DuckEngine
+from spark_analytics.engine.spark import SparkEngine
+from spark_analytics.questions.asking import Engine, Scope
+from spark_analytics.questions.audience import list_destinations, list_outages, list_viewers
 from tests.spark.report_world import Row, write
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -130,21 +130,31 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     return Catalogue(root).open()
 
 
-def answers(spark: SparkSession, snapshot: Snapshot, page: str) -> list[list[dict[str, Any]]]:
-    """What all questions on a page are answered."""
+def answers(engine: Engine, page: str) -> list[list[dict[str, Any]]]:
+    """What an engine answers to all questions on a page."""
     blocks = re.findall(r"\.\. code-block:: sql\n\n((?:   .*\n|\n)+)", (DOCS / page).read_text())
     without_comments = re.sub(r"^ *--.*$", "", ";".join(blocks), flags=re.MULTILINE)
-    questions = without_comments.replace("date_sub(current_date(), 1)", f"DATE'{DAY}'").split(";")
-    snapshot.register(spark)
-    return [[row.asDict() for row in spark.sql(asked).collect()] for asked in questions if asked.strip()]
+    questions = without_comments.replace("current_date - INTERVAL 1 DAY", f"DATE'{DAY}'").split(";")
+    return [engine.ask(asked).to_pylist() for asked in questions if asked.strip()]
+
+
+@pytest.fixture(params=["DuckDB", "Spark"])
+def engine(request: pytest.FixtureRequest, snapshot: Snapshot) -> Engine:
+    return engine_called(request, snapshot)
+
+
+def engine_called(request: pytest.FixtureRequest, snapshot: Snapshot) -> Engine:
+    if request.param == "DuckDB":
+        return DuckEngine(snapshot)
+    return SparkEngine(request.getfixturevalue("spark"), snapshot)
 
 
 def values(rows: list[dict[str, Any]], *columns: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in columns) for row in rows]
 
 
-def test_questions_about_viewers_and_destinations(spark: SparkSession, snapshot: Snapshot) -> None:
-    lost, peaks, stays, players, reasons, servers = answers(spark, snapshot, "audience.rst")
+def test_questions_about_viewers_and_destinations(engine: Engine, snapshot: Snapshot) -> None:
+    lost, peaks, stays, players, reasons, servers = answers(engine, "audience.rst")
     columns = ("seconds", "error", "lost_messages", "path", "byte_offset")
     assert values(lost, *columns, "viewers", "viewers_dropped") == [
         (30.0, "gone", 2000, "/rec/first.flv", 6000, 2, 20),
@@ -177,8 +187,8 @@ def test_questions_about_viewers_and_destinations(spark: SparkSession, snapshot:
     assert values(servers, "instance", "host", "ended_how") == [("i1", "relay-1", "stopped")]
 
 
-def test_questions_about_recordings(spark: SparkSession, snapshot: Snapshot) -> None:
-    place, missing, bitrates, drifts, freeze = answers(spark, snapshot, "catalogue.rst")
+def test_questions_about_recordings(engine: Engine) -> None:
+    place, missing, bitrates, drifts, freeze = answers(engine, "catalogue.rst")
     assert values(place, "path", "byte_offset", "timestamp_ms") == [("/rec/first.flv", 5000, 500)]
     assert values(missing, "app", "stream", "missing", "rate") == [("live", "test", 1, pytest.approx(1 / 50))]
     assert values(bitrates, "app", "stream", "kbps") == [
@@ -190,12 +200,12 @@ def test_questions_about_recordings(spark: SparkSession, snapshot: Snapshot) -> 
     assert values(freeze, "path", "length_ms") == [("/rec/first.flv", 900)]
 
 
-def test_a_moment_that_no_recording_shows(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_moment_that_no_recording_shows(tmp_path: Path) -> None:
     """The one of the morning has nothing to do with it."""
     mornings = {
         name: [row for row in WORLD[name] if row["file_id"] == "morning"]
         for name in ("recordings", "keyframes")
     }
     write(tmp_path, mornings)
-    place, *_ = answers(spark, Catalogue(tmp_path).open(), "catalogue.rst")
+    place, *_ = answers(DuckEngine(Catalogue(tmp_path).open()), "catalogue.rst")
     assert place == []

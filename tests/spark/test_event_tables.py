@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import attrs
 import pytest
 
-from spark_analytics.audience_questions import Scope, list_destinations, list_outages, list_viewers
 from spark_analytics.errors import CatalogueError
 from spark_analytics.event_logs.files import look_at
 from spark_analytics.event_logs.lines import Split, splits_of
+from spark_analytics.questions.asking import Scope
+from spark_analytics.questions.audience import list_destinations, list_outages, list_viewers
 from spark_analytics.report.data import gather
 from spark_analytics.time_window import ALWAYS, TimeWindow
 from tests.spark.event_archive import LATER, Archive, Make

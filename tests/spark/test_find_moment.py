@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_analytics.audience_questions import Scope, list_outages
 from spark_analytics.catalogue import Catalogue, Snapshot
 from spark_analytics.errors import CatalogueError
-from spark_analytics.questions import find_moment
+from spark_analytics.questions.asking import Scope
+from spark_analytics.questions.audience import list_outages
+from spark_analytics.questions.recordings import find_moment
 from tests.spark.report_world import Row, write
 
 MIDNIGHT = datetime(2026, 1, 2, tzinfo=UTC)

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_analytics.audience_questions import Scope, list_outages
 from spark_analytics.catalogue import Catalogue
+from spark_analytics.questions.asking import Scope
+from spark_analytics.questions.audience import list_outages
 from spark_analytics.schemas import TABLES
 from tests.spark.report_world import Row, write
 
@@ -97,36 +98,6 @@ def test_what_clocks_do_not_tell(tmp_path: Path) -> None:
     (found,) = list_outages(Catalogue(tmp_path).open(), Scope())
     assert (found["viewers"], found["viewers_left"], found["viewers_dropped"]) == (2, 1, 0)
     assert (found["path"], found["byte_offset"]) == ("/rec/f.flv", None)
-
-
-def spoil(file: Path) -> None:
-    """Let a file of Parquet have nothing in it but what tells of its contents."""
-    data = bytearray(file.read_bytes())
-    begin_of_end = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    data[4:begin_of_end] = bytes(begin_of_end - 4)
-    file.write_bytes(data)
-
-
-def test_reports_of_other_days_are_not_read(tmp_path: Path) -> None:
-    day = 86_400
-    tables: dict[str, list[Row]] = {"outages": [], "deliveries": []}
-    for number in range(0, 31, 5):
-        begin = number * day
-        if number % 10 == 0:
-            tables["outages"].append(
-                named("a", "began", "ended", begin, begin + 60, destination="YouTube", seconds=60.0)
-            )
-        report = named("a", "began", "ended", begin, begin + 30, role="viewer", seconds=30.0)
-        tables["deliveries"].append({**report, "dropped": number + 1})
-    # Unless they are so long; a report is of the day on which it ends.
-    long = named("a", "began", "ended", 9 * day, 12 * day, role="viewer", seconds=3.0 * day)
-    tables["deliveries"].append({**long, "dropped": 1000, "day": at(12 * day).date()})
-    write(tmp_path, tables)
-    for number in (5, 15, 25):
-        (file,) = tmp_path.glob(f"deliveries/*/day={at(number * day).date()}/*.parquet")
-        spoil(file)
-    found = list_outages(Catalogue(tmp_path).open(), Scope())
-    assert [row["viewers_dropped"] for row in found] == [1, 1011, 21, 31]
 
 
 def many(table: str, count: int, **columns: Any) -> pa.Table:

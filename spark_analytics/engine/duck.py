@@ -1,0 +1,154 @@
+"""Answers SQL with DuckDB, from the Parquet files of a catalogue, without Java."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from spark_analytics.errors import CatalogueError
+from spark_analytics.parquet_files import files_of
+from spark_analytics.schemas import DAY, TABLES
+from spark_analytics.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_analytics.catalogue import Snapshot
+
+#: Functions that the questions use, under the names that Spark has for them.
+_FUNCTIONS = (
+    "explode(x) AS unnest(x)",
+    "sequence(first, last, step) AS generate_series(first, last, step)",
+    "percentile(x, p) AS quantile_cont(x, p)",
+    "collect_list(x) AS list(x)",
+    "array_sort(x) AS list_sort(x)",
+    "struct(a, b) AS struct_pack(a := a, b := b)",
+    "unix_micros(t) AS epoch_us(t)",
+    "timestamp_micros(n) AS make_timestamptz(n)",
+    "to_date(t) AS CAST(t AS DATE)",
+    "try_sum(x) AS sum(x)",
+    "try_divide(a, b) AS CASE WHEN b <> 0 THEN a / b END",
+    "get_json_object(text, path) AS json_extract_string(text, path)",
+    "date_trunc_minute(t) AS date_trunc('minute', t)",
+)
+
+_TYPES = {
+    "string": "VARCHAR",
+    "bigint": "BIGINT",
+    "int": "INTEGER",
+    "double": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "timestamp": "TIMESTAMPTZ",
+    "date": "DATE",
+    "binary": "BLOB",
+    "array<string>": "VARCHAR[]",
+    "map<string,bigint>": "MAP(VARCHAR, BIGINT)",
+}
+
+#: How a question names its parameters.
+PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
+
+
+class DuckEngine:
+    """Answers questions about one version of a catalogue.
+
+    Every table is a view, made when a question first names it: a question opens the files of its own tables only.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        """Begin.
+
+        Raises:
+            CatalogueError: DuckDB is not installed.
+        """
+        try:
+            import duckdb
+        except ImportError:
+            raise CatalogueError(
+                "This needs duckdb, which is not installed: pip install 'rtmprelay[catalogue]'"
+            ) from None
+        self.snapshot = snapshot
+        self._views: set[str] = set()
+        self._connection = duckdb.connect()
+        self._connection.execute("SET TimeZone = 'UTC'")
+        self._error = duckdb.Error
+        for function in _FUNCTIONS:
+            self._connection.execute(f"CREATE MACRO {function}")
+
+    def ask(self, sql: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
+        """Answer a question; `:name` in it is a parameter.
+
+        Raises:
+            CatalogueError: It cannot be answered; in one line.
+        """
+        values = parameters or {}
+        text = PARAMETER.sub(r"$\1", sql) if values else sql
+        used = set(PARAMETER.findall(sql)) if values else set()
+        try:
+            for table in TABLES:
+                if table not in self._views and re.search(rf"\b{table}\b", sql, re.IGNORECASE):
+                    self._connection.execute(self._view_of(TABLES[table]))
+                    self._views.add(table)
+            relation = self._connection.sql(text, params={name: values[name] for name in used} or None)
+        except self._error as error:
+            raise CatalogueError(_in_one_line(str(error))) from error
+        if relation is None:
+            raise CatalogueError("This is no question: it has no rows to show.")
+        try:
+            return _plain(relation.to_arrow_table())
+        except self._error as error:
+            raise CatalogueError(_in_one_line(str(error))) from error
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._connection.close()
+
+    def _view_of(self, table: Table) -> str:
+        folders = self.snapshot.folders(table.name)
+        for folder in folders:
+            if not folder.is_dir():
+                raise CatalogueError(f"{folder} is not there: the catalogue is not complete.")
+        files = [str(file) for file in files_of(folders)]
+        if not files:
+            columns = [f'CAST(NULL AS {_TYPES[column.type]}) AS "{column.name}"' for column in table.columns]
+            return f'CREATE VIEW "{table.name}" AS SELECT {", ".join(columns)} WHERE false'
+        names = ", ".join(f"'{name.replace(chr(39), chr(39) * 2)}'" for name in files)
+        # Files of other days are passed over. That is not for a catalogue below folders of this form, and not for
+        # `recordings`, which has a column `run` of its own, where the manifest has a folder of that name.
+        is_hive = "=" not in str(self.snapshot.root) and "run" not in table.column_names
+        hive = f"true, hive_types = {{'{DAY}': DATE}}" if is_hive else "false, filename = true"
+        source = f"read_parquet([{names}], union_by_name = true, hive_partitioning = {hive})"
+        day = DAY if is_hive else f"CAST(regexp_extract(filename, '.*/{DAY}=([0-9-]+)/', 1) AS DATE)"
+        there = self._columns_of(source)
+        columns = []
+        for column in table.columns:
+            if column.name == DAY:
+                columns.append(f"{day} AS {DAY}")
+            elif column.name in there:
+                columns.append(f'"{column.name}"')
+            else:
+                # Another version of this program wrote it, before there was such a column.
+                columns.append(f'CAST(NULL AS {_TYPES[column.type]}) AS "{column.name}"')
+        return f'CREATE VIEW "{table.name}" AS SELECT {", ".join(columns)} FROM {source}'
+
+    def _columns_of(self, source: str) -> set[str]:
+        rows = self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+        return {str(row[0]) for row in rows}
+
+
+def _in_one_line(text: str) -> str:
+    """What DuckDB says, without the drawing of the place."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return " ".join(line for line in lines if not line.startswith(("LINE ", "^")))
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """The answer in the types that Spark would have given: sums of whole numbers are numbers of 128 bits in DuckDB."""
+    import pyarrow as pa
+
+    for number, field in enumerate(table.schema):
+        if pa.types.is_decimal(field.type) and field.type.scale == 0:
+            column = table.column(number).cast(pa.int64())
+            table = table.set_column(number, field.name, column)
+    return table
