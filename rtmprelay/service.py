@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, cast
 
 from twisted.application.service import IService, MultiService, Service
-from twisted.internet.defer import CancelledError, Deferred, TimeoutError, gatherResults, maybeDeferred
+from twisted.internet.defer import CancelledError, Deferred, gatherResults, maybeDeferred
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.interfaces import (
     IAddress,
@@ -261,12 +261,17 @@ class RelayService(MultiService):
         await self._stop_hooks()
 
     async def _stop_hooks(self) -> None:
-        """Let the hooks tell what is left; one that takes too long for that does not keep the relay from stopping."""
+        """Give the hooks some time for the events that wait."""
         stopping = maybeDeferred(self._hooks.stopService)
-        try:
-            await stopping.addTimeout(_HOOKS_STOP_WITHIN, self._clock)
-        except TimeoutError:
-            self._log.warn("A hook did not stop within {seconds:g} s", seconds=_HOOKS_STOP_WITHIN)
+        # Not addTimeout: the DeferredList of a MultiService does not fail when it is cancelled.
+        timer = self._clock.callLater(_HOOKS_STOP_WITHIN, self._abandon_hooks, stopping)
+        await stopping
+        if timer.active():
+            timer.cancel()
+
+    def _abandon_hooks(self, stopping: Deferred[object]) -> None:
+        self._log.warn("A hook did not stop within {seconds:g} s", seconds=_HOOKS_STOP_WITHIN)
+        stopping.cancel()
 
     def _tell_start(self) -> None:
         """Give this run a name; the event log has it in every line."""

@@ -107,11 +107,6 @@ class LineWriter:
 
     # -- in the reactor's thread -----------------------------------------------------------------------------
 
-    @property
-    def queued_bytes(self) -> int:
-        """Bytes that wait for the disk."""
-        return self._queue.size
-
     def start(self) -> None:
         """Begin to write."""
         if self._call_in_reactor is not None:

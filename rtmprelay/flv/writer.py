@@ -34,8 +34,6 @@ class RawFile(Protocol):
     def sync(self) -> None:
         """Wait until the data is on the disk."""
 
-    def close(self) -> None: ...
-
 
 class FlvWriter:
     """One file, from its header to its completed metadata. Any method may raise OSError.
@@ -144,6 +142,3 @@ class FlvWriter:
         self._raw.sync()
         self._raw.write_at(payload[:cut], start)
         self._raw.sync()
-
-    def close(self) -> None:
-        self._raw.close()

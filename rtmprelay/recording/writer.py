@@ -41,11 +41,6 @@ class RecordingWriter:
         self._work_lock = threading.Lock()
         self._next_look = 0.0
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is recorded."""
-        return not self._recorders
-
     def add(self, recorder: Recorder) -> None:
         """Write what this recorder queues, until it ends. Called in the reactor's thread."""
         with self._recorders_lock:

@@ -171,7 +171,7 @@ class JsonlTests(SynchronousTestCase):
         self.send(*range(200_000))
         lost = writer.lost
         assert lost > 0
-        assert writer.queued_bytes <= 16 * 1024 * 1024
+        assert writer._queue.size <= 16 * 1024 * 1024
         self.write()
         assert self.lines() == [
             f"The disk of {self.path} cannot keep up: events are lost from now on, and counted",

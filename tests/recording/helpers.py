@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, TypeVar
 
+import attrs
 from twisted.internet.task import Clock
 
 from rtmprelay.event_bus import EventBus
@@ -17,10 +18,25 @@ from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.registry import StreamRegistry
 from tests.files.memory_disk import MemoryDisk, MemoryFile
 from tests.flv.media import frames_in
-from tests.helpers import EventList
+from tests.helpers import EventList, audio_header, group, video_header
 from tests.streams.helpers import FakePublisher
 
 _E = TypeVar("_E", bound=Event)
+
+
+HEADERS = [video_header(), audio_header()]
+
+
+def groups(count: int, begin_ms: int = 0, size: int = 20) -> list[MediaFrame]:
+    return [frame for number in range(count) for frame in group(begin_ms + 200 * number, size=size)]
+
+
+def moved(frames: list[MediaFrame], timestamp_ms: int) -> list[MediaFrame]:
+    return [attrs.evolve(frame, timestamp_ms=timestamp_ms) for frame in frames]
+
+
+def without_startup(files: list[list[MediaFrame]]) -> list[MediaFrame]:
+    return [frame for file in files for frame in file if frame.payload[:2] not in (b"\x17\x00", b"\xaf\x00")]
 
 
 class RecordingHarness:

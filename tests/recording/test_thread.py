@@ -156,10 +156,10 @@ async def test_a_deleted_folder_is_created_again(make: Make, tmp_path: Path) -> 
 @real_reactor_test
 async def test_the_oldest_recordings_are_deleted_when_a_recording_ends(make: Make, tmp_path: Path) -> None:
     harness = make(max_total_size=200_000, metadata_space=100_000)
-    for _ in range(4):
+    for count in range(1, 5):
         harness.publish().publish_frames([*start_frames(), *group(0)], 0.0)
         harness.unpublish()
-        await until(lambda: harness.manager.writer.is_idle, "the end")
+        await until(lambda count=count: len(harness.events.of(RecordingFinished)) == count, "the end")  # type: ignore[misc]
     await until(lambda: len(harness.events.of(RecordingDeleted)) == 3, "the deletions")
     assert [event.path for event in harness.events.of(RecordingDeleted)] == [
         event.path for event in harness.events.of(RecordingFinished)[:3]

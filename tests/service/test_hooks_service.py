@@ -21,6 +21,7 @@ from rtmprelay.hooks.webhook import make_webhook
 from rtmprelay.interfaces import IEventSink
 from rtmprelay.media import MediaFrame
 from rtmprelay.service import RelayService
+from tests.access.log_keeping import kept_log
 from tests.helpers import (
     connect_client,
     group,
@@ -206,4 +207,6 @@ async def test_a_hook_that_never_stops_does_not_hold_up_the_relay(start: Start) 
     service = start(Stubborn())
     client = await connect_client(endpoint(service))
     await client.publish("film")
-    await stop_in_time(service)
+    with kept_log() as log:
+        await stop_in_time(service)
+    assert "A hook did not stop within 3 s" in log.lines
