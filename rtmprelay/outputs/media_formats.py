@@ -54,7 +54,7 @@ class FlvReader(MediaReader):
 
     @override
     def open(self) -> None:
-        self.attach(self._response.write, _FLV_ENCODERS[self._response.is_chunked])
+        self.attach(self._response.writer.write, _FLV_ENCODERS[self._response.is_chunked])
         self._response.begin(FLV_TYPE)
         self._response.write_parts(_flv_header(self.stream))
 

@@ -14,7 +14,7 @@ from rtmprelay import events
 from rtmprelay.event_bus import EventBus
 from rtmprelay.interfaces import IFrameSubscriber
 from rtmprelay.outputs.media_response import MediaResponse
-from rtmprelay.rtmp.stall import StallWatch
+from rtmprelay.rtmp.transport_buffers import StallWatch
 from rtmprelay.streams.accounting import PlayReport
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.frames import FrameBatch, LiveFrame
@@ -208,7 +208,7 @@ class MediaReader(Consumer):
                 limit=limit,
                 duration=now - self._began,
                 bytes_in=0,
-                bytes_out=self._response.bytes_out,
+                bytes_out=self._response.writer.bytes_out,
             )
         )
         self._left(self)
@@ -218,7 +218,7 @@ class MediaReader(Consumer):
     def pauseProducing(self) -> None:
         """The transport's buffer is full."""
         now = self._clock.seconds()
-        self._stall.transport_full(self._response.transport, self._response.bytes_out, now)
+        self._stall.transport_full(self._response.writer, now)
         self._report.stalls.transport_full(now)
         self.transport_full()
 
@@ -237,7 +237,7 @@ class MediaReader(Consumer):
     def _arm_timer(self) -> None:
         settings = self._context.settings
         times = [_LOOK_EVERY, self._report.last_at + settings.statistics_interval - self._clock.seconds()]
-        stuck_since = self._stall.stuck_since()
+        stuck_since = self._stall.stuck_since
         if stuck_since is not None:
             times.append(stuck_since + settings.stall_timeout - self._clock.seconds())
         self._timer = self._clock.callLater(max(0.0, min(times)), self._look)
@@ -246,8 +246,8 @@ class MediaReader(Consumer):
         """See whether the client still takes what is sent, and report from time to time."""
         settings = self._context.settings
         now = self._clock.seconds()
-        self._stall.look(self._response.transport, self._response.bytes_out, now)
-        stuck_since = self._stall.stuck_since()
+        self._stall.look(self._response.writer, now)
+        stuck_since = self._stall.stuck_since
         if stuck_since is not None and now >= stuck_since + settings.stall_timeout:
             self._response.abort()
             seconds = f"{settings.stall_timeout:g}"

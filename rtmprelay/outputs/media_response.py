@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPushProducer, ITCPTransport
 
-from rtmprelay.rtmp.transport_buffers import write_at_once
+from rtmprelay.rtmp.transport_buffers import DirectWriter, Writable
 from rtmprelay.web.server.request import RelayRequest
 from rtmprelay.web.server.responses import HttpError
 
@@ -29,14 +29,9 @@ class MediaResponse:
         self._request = request
         self._transport: Any = request.channel.transport
         self.is_chunked: bool = request.clientproto == b"HTTP/1.1"
-        #: All that was written of the body, with what HTTP puts around it.
-        self.bytes_out = 0
+        #: Counts what was written of the body, with what HTTP puts around it.
+        self.writer = DirectWriter(cast(Writable, self._transport))
         self._is_over = False
-
-    @property
-    def transport(self) -> object:
-        """What the bytes go to."""
-        return self._transport
 
     def when_over(self) -> Deferred[None]:
         """Fires when the answer has been sent, and fails when the client went before."""
@@ -55,14 +50,9 @@ class MediaResponse:
         """Send the headers."""
         write_headers(self._request, content_type)
 
-    def write(self, data: bytes) -> None:
-        """Send bytes that have their chunk around them already, if there are to be chunks."""
-        self.bytes_out += len(data)
-        write_at_once(self._transport, data)
-
     def write_parts(self, *parts: bytes | memoryview) -> None:
         """Send bytes."""
-        self.write(chunk(*parts) if self.is_chunked else b"".join(parts))
+        self.writer.write(chunk(*parts) if self.is_chunked else b"".join(parts))
 
     def refuse(self, error: HttpError) -> None:
         """Answer that there will be no media; for an answer that has not begun."""

@@ -1,24 +1,28 @@
-"""Whether a new connection is taken: how many there are, in all and from one address, and how fast they come."""
+"""Whether a new connection is accepted: how many there are, in all and from one address, and how fast they come."""
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
 
 import attrs
+from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay.errors import LimitExceededError
+from rtmprelay.event_bus import EventBus
+from rtmprelay.events import ConnectionRefused
 from rtmprelay.session.timeouts import RateLimit
+from rtmprelay.throttle import Throttle
 
 #: Addresses that are remembered as proxies; there are one or two.
 _MOST_PROXIES = 64
 
-#: Addresses whose rate is remembered; whoever has that many gets past this limit, and meets the others.
+#: Addresses whose rate is remembered. A peer with more addresses gets past this limit, but not past the others.
 _MOST_RATES = 10_000
 
 
 @attrs.frozen
 class AdmissionLimits:
-    """Bounds on connections; None where there is none. The field names are what a log line calls the limit."""
+    """Bounds on connections; None where there is none. A log line names the limit by its field."""
 
     #: Connections at the same time; each one costs a file descriptor and some memory.
     max_connections: int = 10_000
@@ -41,11 +45,11 @@ class Admission:
         self._proxies: set[str] = set()
 
     def check(self, host: str, now: float) -> None:
-        """Raise if one more connection from there is too much."""
+        """Raise if one more connection from this host is too much."""
         limits = self._limits
         self._check("max_connections", self._open.total(), limits.max_connections, "connections")
         if host in self._proxies:
-            # What comes from there comes from elsewhere.
+            # Connections through a proxy are not counted against the proxy's address.
             return
         if limits.connection_rate_per_address is not None:
             self._rate(host, limits.connection_rate_per_address, now).spend(1, now)
@@ -78,25 +82,42 @@ class Admission:
         return rate
 
     def opened(self, host: str) -> None:
-        """There is one more."""
+        """A connection was accepted."""
         self._open[host] += 1
         self._unconnected[host] += 1
 
     def connected(self, host: str) -> None:
-        """One has sent `connect`."""
-        _less(self._unconnected, host)
+        """A client has sent `connect`."""
+        _decrease(self._unconnected, host)
 
     def closed(self, host: str) -> None:
-        """There is one less."""
-        _less(self._open, host)
+        """A connection is gone."""
+        _decrease(self._open, host)
 
     def came_through(self, proxy: str) -> None:
-        """Connections from this address come from elsewhere: they do not count as one peer's."""
+        """Connections from this address come from elsewhere: from now on they do not count as one peer's."""
         if len(self._proxies) < _MOST_PROXIES:
             self._proxies.add(proxy)
 
 
-def _less(counter: Counter[str], host: str) -> None:
+def _decrease(counter: Counter[str], host: str) -> None:
     counter[host] -= 1
     if counter[host] <= 0:
         del counter[host]
+
+
+class RefusalLog:
+    """Reports the first refused connection at once, and later ones as a number: a flood must not fill the log."""
+
+    def __init__(self, events: EventBus, clock: IReactorTime) -> None:
+        self._events = events
+        self._throttle = Throttle(clock)
+        #: All refusals so far, by the limit that was reached.
+        self.by_limit: Counter[str] = Counter()
+
+    def refused(self, peer: str, limit: str, reason: str) -> None:
+        """A connection was refused."""
+        self.by_limit[limit] += 1
+        count = self._throttle.count()
+        if count:
+            self._events.publish(ConnectionRefused(peer=peer, reason=reason, others=count - 1))

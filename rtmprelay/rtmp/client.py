@@ -79,7 +79,7 @@ class ClientSettings:
 
 
 @implementer(IHandshakeListener)
-class RtmpClientProtocol(RtmpConnection):
+class RtmpClientProtocol(RtmpConnection[ClientSession]):
     """A connection to a server: shakes hands, connects, and asks to publish or to play.
 
     Attributes:
@@ -94,8 +94,8 @@ class RtmpClientProtocol(RtmpConnection):
         self, url: RtmpUrl, clock: IReactorTime, settings: ClientSettings, auth_query: str = ""
     ) -> None:
         app, tc_url = _with_query(url.app_with_query, auth_query), _with_query(url.tc_url, auth_query)
-        self.session = ClientSession(app, tc_url, chunk_size=CLIENT_CHUNK_SIZE)
-        super().__init__(self.session, clock, settings.limits, url.place)
+        session = ClientSession(app, tc_url, chunk_size=CLIENT_CHUNK_SIZE)
+        super().__init__(session, clock, settings.limits, url.place)
         self.url = url
         self.when_accepted: Deferred[RtmpClientProtocol] = Deferred(lambda _: self.close_now("cancelled"))
         self.when_lost: Deferred[None] = Deferred()
@@ -125,8 +125,8 @@ class RtmpClientProtocol(RtmpConnection):
         self.close_now(str(error))
 
     @override
-    def handle(self, event: SessionReport, now: float) -> None:
-        match event:
+    def handle(self, report: SessionReport, now: float) -> None:
+        match report:
             case HandshakeDone():
                 self._settings.progress("handshake")
             case ConnectAccepted():
@@ -140,7 +140,7 @@ class RtmpClientProtocol(RtmpConnection):
                 self.flush()
                 self.when_accepted.callback(self)
             case StatusReceived():
-                self._status(event)
+                self._status(report)
             case MediaReceived(_, frames):
                 self.media_received(frames)
 

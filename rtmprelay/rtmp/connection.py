@@ -1,11 +1,11 @@
-"""What every RTMP connection on a Twisted transport has to do, whoever opened it."""
+"""What every RTMP connection on a Twisted transport does, on a server and on a client."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import Generic, TypeVar, cast
 from typing import Protocol as TypingProtocol
-from typing import cast
 
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorTime, ITCPTransport
@@ -16,16 +16,15 @@ from typing_extensions import override
 from zope.interface import implementer
 
 from rtmprelay.errors import LimitExceededError, RemoteProtocolError
-from rtmprelay.rtmp.stall import StallWatch
-from rtmprelay.rtmp.transport_buffers import write_at_once
+from rtmprelay.rtmp.transport_buffers import DirectWriter, StallWatch
 from rtmprelay.session.reports import SessionReport
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.wire.limits import ConnectionLimits
 
-#: The longest time between two looks at a connection.
-_LOOK_EVERY = 10.0
+#: The longest time between two checks of a connection.
+_CHECK_INTERVAL = 10.0
 
-#: How long a connection that was closed politely may take to go.
+#: How long a connection that was closed politely may take to end.
 _POLITE_CLOSE = 2.0
 
 
@@ -38,10 +37,13 @@ def _how_it_ended(reason: Failure) -> str:
 
 
 class Session(TypingProtocol):
-    """What a connection needs of the session that it drives."""
+    """What a connection needs of its session."""
+
+    #: What `bytes_to_send` would return, in parts: empty if there is nothing to send.
+    outgoing: list[bytes]
 
     def receive_data(self, data: bytes, now: float) -> list[SessionReport]:
-        """Bytes in, events out."""
+        """Bytes in, reports out."""
 
     def bytes_to_send(self) -> bytes:
         """Bytes out."""
@@ -53,11 +55,11 @@ class Session(TypingProtocol):
         """Raise if the peer was too slow."""
 
     def forget(self) -> None:
-        """The connection has gone: let go of what has come in part."""
+        """The connection is gone: let go of partly received messages."""
 
 
 class _Transport(TypingProtocol):
-    """A transport as Twisted really makes them: it writes, consumes and can be cut off."""
+    """A transport as Twisted really makes them: it writes, consumes and can be aborted."""
 
     def write(self, data: bytes) -> None: ...
     def registerProducer(self, producer: IPushProducer, streaming: bool) -> None: ...  # noqa: N802
@@ -66,25 +68,30 @@ class _Transport(TypingProtocol):
     def abortConnection(self) -> None: ...  # noqa: N802
 
 
-@implementer(IPushProducer)
-class RtmpConnection(Protocol):
-    """Moves bytes between a transport and a session, minds the time, and passes back-pressure on.
+_S = TypeVar("_S", bound=Session)
 
-    Subclasses say what the session's events mean and what to do when the connection opens and closes.
+
+@implementer(IPushProducer)
+class RtmpConnection(Protocol, Generic[_S]):
+    """Moves bytes between a transport and a session, watches the time, and passes back-pressure on.
+
+    Subclasses say what the session's reports mean and what to do when the connection opens and closes.
+
+    Attributes:
+        loss: How the connection ended, once it has.
+        limit_exceeded: The limit that the peer exceeded, if that is why the connection closes.
     """
 
     _log = Logger()
+    _writer: DirectWriter
 
     def __init__(
-        self, session: Session, clock: IReactorTime, limits: ConnectionLimits, connection_id: str
+        self, session: _S, clock: IReactorTime, limits: ConnectionLimits, connection_id: str
     ) -> None:
+        self.session = session
         self.connection_id = connection_id
-        self.bytes_out = 0
-        #: How the connection ended, once it has.
         self.loss: Failure = connectionDone
-        #: The limit that the peer went over, if that is why the connection closes.
         self.limit_exceeded: str | None = None
-        self._driven = session
         self._clock = clock
         self._limits = limits
         self._stall = StallWatch()
@@ -99,20 +106,20 @@ class RtmpConnection(Protocol):
     def opened(self) -> None:
         """The transport is there."""
 
-    def handle(self, event: SessionReport, now: float) -> None:
+    def handle(self, report: SessionReport, now: float) -> None:
         """The session reports something."""
         raise NotImplementedError
 
     def closed(self, reason: str) -> None:
-        """The transport has gone."""
+        """The transport is gone."""
 
     def consumers(self) -> Iterable[Consumer]:
-        """Who writes media to this transport."""
+        """The consumers that write media to this transport."""
         return ()
 
-    def looked(self, now: float) -> float:
-        """Do what is due from time to time; the time of the next."""
-        return now + _LOOK_EVERY
+    def checked(self, now: float) -> float:
+        """Do what is due from time to time; the time of the next check."""
+        return now + _CHECK_INTERVAL
 
     @property
     def is_closing(self) -> bool:
@@ -125,49 +132,57 @@ class RtmpConnection(Protocol):
     def _wire(self) -> _Transport:
         return cast(_Transport, self.transport)
 
+    @property
+    def bytes_out(self) -> int:
+        """How many bytes were written to the peer."""
+        return self._writer.bytes_out
+
+    @property
+    def write_media(self) -> Callable[[bytes], None]:
+        """The function that sends media to the peer."""
+        return self._writer.write
+
     @override
     def connectionMade(self) -> None:
         if ITCPTransport.providedBy(self.transport):
-            # Older Twisted says this of unix sockets too, which know no such options.
+            # A peer that has closed already has no socket to set options on.
             with suppress(OSError):
-                # Small control messages must not wait for Nagle's algorithm.
                 self.transport.setTcpNoDelay(True)
                 self.transport.setTcpKeepAlive(True)
+        self._writer = DirectWriter(self._wire)
         self._wire.registerProducer(self, True)
         self.opened()
         self.flush()
-        self._arm_timer(self.looked(self._clock.seconds()))
+        self._arm_timer(self.checked(self._clock.seconds()))
 
     @override
     def dataReceived(self, data: bytes) -> None:
-        if self.is_closing:
+        if self._closing is not None:
             return
         now = self._clock.seconds()
         try:
-            self._process(data, now)
-        except RemoteProtocolError as error:
-            self._abort(error)
+            for report in self.session.receive_data(data, now):
+                self.handle(report, now)
+                if self.is_closing:
+                    return
         except Exception:
-            self._log.failure("A bug in handling {connection}: it is closed", connection=self.connection_id)
-            self.close_now("an internal error")
+            self.handling_failed(Failure())
         else:
             self.flush()
 
-    def _process(self, data: bytes, now: float) -> None:
-        for event in self._driven.receive_data(data, now):
-            self.handle(event, now)
-            if self.is_closing:
-                return
-
-    def write_media(self, data: bytes) -> None:
-        """Send media to the peer."""
-        self.bytes_out += len(data)
-        # Not `_wire`: this is done for each player and each frame, and a property costs a call, as `cast` does.
-        write_at_once(self.transport, data)  # type: ignore[arg-type]
+    def handling_failed(self, failure: Failure) -> None:
+        """What the peer sent could not be handled: the peer broke the rules, or there is a bug here."""
+        if isinstance(failure.value, RemoteProtocolError):
+            self._abort(failure.value)
+        else:
+            self._log.failure(
+                "A bug in handling {connection}: it is closed", failure, connection=self.connection_id
+            )
+            self.close_now("an internal error")
 
     def flush(self) -> None:
-        """Send what the session has to say. A peer that asks and asks but does not read is cut off."""
-        data = self._driven.bytes_to_send()
+        """Send what the session has to say. A peer that keeps asking but does not read is cut off."""
+        data = self.session.bytes_to_send()
         if not data or self._closing is not None:
             return
         if self._transport_full:
@@ -178,15 +193,14 @@ class RtmpConnection(Protocol):
                     LimitExceededError("unread_replies", f"over {most} bytes of answers were left unread")
                 )
                 return
-        self.bytes_out += len(data)
-        self._wire.write(data)
+        self._writer.write_buffered(data)
 
     # -- back-pressure ---------------------------------------------------------------------------------------
 
     def pauseProducing(self) -> None:
         """The transport's buffer is full."""
         self._transport_full = True
-        self._stall.transport_full(self.transport, self.bytes_out, self._clock.seconds())
+        self._stall.transport_full(self._writer, self._clock.seconds())
         for consumer in self.consumers():
             consumer.transport_full()
 
@@ -197,28 +211,28 @@ class RtmpConnection(Protocol):
         self._stall.transport_ready()
         for consumer in list(self.consumers()):
             if self._transport_full:
-                # One before filled it again: the rest wait for the next time.
+                # An earlier one has filled it again: the others wait for the next time.
                 return
             consumer.transport_ready()
 
     def stopProducing(self) -> None:
-        """The transport has gone; `connectionLost` follows."""
+        """The transport is gone; `connectionLost` follows."""
 
     # -- time ------------------------------------------------------------------------------------------------
 
     def _arm_timer(self, due: float) -> None:
         if self.is_closing:
-            # Whoever closes it has a timer of its own.
+            # Closing has its own timer.
             return
         now = self._clock.seconds()
-        times = [now + _LOOK_EVERY]
-        for time in (due, self._driven.next_deadline(), self._stall_deadline()):
+        times = [now + _CHECK_INTERVAL]
+        for time in (due, self.session.next_deadline(), self._stall_deadline()):
             if time is not None:
                 times.append(time)
-        self._timer = self._clock.callLater(max(0.0, min(times) - now), self._look)
+        self._timer = self._clock.callLater(max(0.0, min(times) - now), self._check)
 
     def _stall_deadline(self) -> float | None:
-        stuck_since = self._stall.stuck_since()
+        stuck_since = self._stall.stuck_since
         return None if stuck_since is None else stuck_since + self._limits.stall_timeout
 
     def _cancel_timer(self) -> None:
@@ -226,20 +240,20 @@ class RtmpConnection(Protocol):
             self._timer.cancel()
         self._timer = None
 
-    def _look(self) -> None:
-        """See whether the peer is too slow in any way."""
+    def _check(self) -> None:
+        """Close the connection if the peer is too slow in any way."""
         self._timer = None
         now = self._clock.seconds()
         try:
-            self._driven.check_deadline(now)
+            self.session.check_deadline(now)
             self._check_stall(now)
         except RemoteProtocolError as error:
             self._abort(error)
             return
-        self._arm_timer(self.looked(now))
+        self._arm_timer(self.checked(now))
 
     def _check_stall(self, now: float) -> None:
-        self._stall.look(self.transport, self.bytes_out, now)
+        self._stall.look(self._writer, now)
         deadline = self._stall_deadline()
         if deadline is not None and now >= deadline:
             seconds = self._limits.stall_timeout
@@ -248,10 +262,10 @@ class RtmpConnection(Protocol):
     # -- closing ---------------------------------------------------------------------------------------------
 
     def _abort(self, error: RemoteProtocolError) -> None:
-        """The peer broke the rules: the reason is told once, and it is gone."""
+        """The peer broke the rules: the connection is cut, and the reason kept for `loss`."""
         if isinstance(error, LimitExceededError):
             self.limit_exceeded = error.limit
-        # Not where it happened: the frames there hold what was read, and this connection, which holds the error.
+        # Without its traceback: the frames there hold what was read, and this connection, which holds the error.
         self._error = error.with_traceback(None)
         self.close_now(str(error))
 
@@ -264,7 +278,7 @@ class RtmpConnection(Protocol):
         self._wire.abortConnection()
 
     def release_consumers(self) -> None:
-        """The connection is about to go: nothing may be written behind a goodbye."""
+        """The connection is about to close: nothing may be written after a goodbye."""
         for consumer in list(self.consumers()):
             consumer.detach()
 
@@ -287,6 +301,6 @@ class RtmpConnection(Protocol):
         why = self._closing or _how_it_ended(reason)
         self.loss = reason if self._error is None else Failure(self._error)
         self._closing = why
-        # It may be many megabytes, and the collector may take its time to find this connection.
-        self._driven.forget()
+        # Partly received messages may be many megabytes, and the collector may take its time to find this connection.
+        self.session.forget()
         self.closed(why)

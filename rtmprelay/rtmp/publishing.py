@@ -1,139 +1,103 @@
-"""An RTMP client that publishes a live stream."""
+"""What one RTMP connection publishes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from zope.interface import implementer
 
-from rtmprelay.event_bus import EventBus
-from rtmprelay.events import CodecDetected, MediaStatistics, PublishStopped
+from rtmprelay import events
+from rtmprelay.access.request import Action
 from rtmprelay.flv import AnyCodec, display_name
 from rtmprelay.interfaces import IStreamPublisher
-from rtmprelay.media import MediaFrame
+from rtmprelay.session.reports import PublishRequested
 from rtmprelay.streams.live_stream import LiveStream
+from rtmprelay.streams.registry import StreamBusyError
+from rtmprelay.wire.commands import StatusCode
+
+if TYPE_CHECKING:
+    from rtmprelay.rtmp.server import RtmpServerProtocol
 
 #: Seconds after which a stream with only one kind of media is reported as such.
-_CODEC_PATIENCE = 2.0
+_WAIT_FOR_SECOND_CODEC = 2.0
 
 #: Reports of codecs for one publish: real streams change them once or twice, if ever.
 _MOST_REPORTS = 10
 
 
-class PublisherConnection(Protocol):
-    """What a publication needs of its connection."""
-
-    connection_id: str
-
-    @property
-    def peer(self) -> str:
-        """Where it comes from."""
-
-    @property
-    def event_bus(self) -> EventBus:
-        """Whom to tell."""
-
-    @property
-    def reading_pause(self) -> float:
-        """The seconds that what it sent may have been left in its socket."""
-
-    def publish_superseded(self, stream_id: int) -> None:
-        """Another publisher took the stream over."""
-
-    def end_publish(self, stream_id: int, reason: str) -> None:
-        """Tell the client that it may not go on."""
-
-
 @implementer(IStreamPublisher)
 class Publication:
-    """One `publish`: hands frames to the live stream, and reports what they are made of."""
+    """One `publish`: the publisher of a live stream, and what is reported about it."""
 
-    def __init__(self, connection: PublisherConnection, stream_id: int, key: str, now: float) -> None:
+    def __init__(self, publishing: Publishing, stream_id: int, key: str, now: float) -> None:
+        connection = publishing.connection
         self.connection_id = connection.connection_id
         self.address = connection.peer
         self.key = key
-        self._connection = connection
+        #: What it publishes, once it does. The connection hands media straight to it.
+        self.stream: LiveStream | None = None
+        #: The codecs that were reported last. Whoever hands media to the stream compares them with the stream's.
+        self.video_codec: AnyCodec | None = None
+        self.audio_codec: AnyCodec | None = None
+        self._publishing = publishing
         self._stream_id = stream_id
-        self._events = connection.event_bus
+        self._events = connection.factory.events
         self._began = now
-        self._reported_codecs: tuple[AnyCodec | None, AnyCodec | None] = (None, None)
         self._reports = 0
         self._reported_at = now
         self._reported = (0, 0)
-        #: What it publishes, once it does.
-        self.stream: LiveStream | None = None
-
-    @property
-    def hurry(self) -> tuple[float, bool]:
-        """How long its connection may be left unread, and whether only from when something has come."""
-        stream = self.stream
-        return (stream.reading_pause, stream.is_watched) if stream is not None else (0.0, True)
 
     def publish_superseded(self) -> None:
         """Another publisher took over."""
-        self._connection.publish_superseded(self._stream_id)
+        self._publishing.superseded(self._stream_id)
 
     def publish_ended(self, reason: str) -> None:
-        """Whoever runs the server wants it to end."""
-        self._connection.end_publish(self._stream_id, reason)
+        """The operator ends it."""
+        self._publishing.end(self._stream_id, reason)
 
-    def frames_received(self, frames: Sequence[MediaFrame], now: float) -> None:
-        """Pass frames on to everybody."""
-        stream = self.stream
-        if stream is None:
-            return
-        stream.publish_frames(frames, now, self._connection.reading_pause)
-        video, audio = self._reported_codecs
-        # Codecs are members of an enum, so in the common case these are two comparisons of addresses.
-        if stream.video_codec is not video or stream.audio_codec is not audio:
-            self._report_codecs(stream, now)
-
-    def _report_codecs(self, stream: LiveStream, now: float) -> None:
-        """Report what is new; at first, wait a little for the second of two kinds of media."""
+    def report_codecs(self, stream: LiveStream, now: float) -> None:
+        """Report new codecs; at first, wait a little for the second of two kinds of media."""
         codecs = (stream.video_codec, stream.audio_codec)
-        first_report = self._reported_codecs == (None, None)
-        if not first_report or None not in codecs or now - self._began >= _CODEC_PATIENCE:
-            changed = codecs != self._reported_codecs
-            self._reported_codecs = codecs
-            if changed and self._reports < _MOST_REPORTS:
-                self._reports += 1
-                self._tell_codecs(*codecs)
-
-    def _tell_codecs(self, video: AnyCodec | None, audio: AnyCodec | None) -> None:
-        self._events.publish(
-            CodecDetected(
-                connection=self.connection_id,
-                stream=self.key,
-                stream_key=self.key,
-                video=display_name(video),
-                audio=display_name(audio),
+        first_report = self.video_codec is None and self.audio_codec is None
+        if first_report and None in codecs and now - self._began < _WAIT_FOR_SECOND_CODEC:
+            return
+        changed = codecs != (self.video_codec, self.audio_codec)
+        self.video_codec, self.audio_codec = codecs
+        if changed and self._reports < _MOST_REPORTS:
+            self._reports += 1
+            self._events.publish(
+                events.CodecDetected(
+                    connection=self.connection_id,
+                    stream=self.key,
+                    stream_key=self.key,
+                    video=display_name(codecs[0]),
+                    audio=display_name(codecs[1]),
+                )
             )
-        )
 
-    def stopped(self, reason: str, clean: bool, now: float) -> PublishStopped:
+    def stopped(self, reason: str, clean: bool, now: float) -> events.PublishStopped:
         """The account of the whole publish; a short one has its codecs reported only now."""
-        if self.stream is not None and self._reported_codecs == (None, None):
-            self._report_codecs(self.stream, self._began + _CODEC_PATIENCE)
-        counters = self.stream.counters if self.stream is not None else None
-        return PublishStopped(
+        stream = self.stream
+        if stream is not None and self.video_codec is None and self.audio_codec is None:
+            self.report_codecs(stream, self._began + _WAIT_FOR_SECOND_CODEC)
+        return events.PublishStopped(
             connection=self.connection_id,
             stream=self.key,
             reason=reason,
             clean=clean,
             duration=now - self._began,
-            messages=counters.messages if counters else 0,
-            bytes=counters.bytes if counters else 0,
+            messages=stream.counters.messages if stream is not None else 0,
+            bytes=stream.counters.bytes if stream is not None else 0,
         )
 
-    def statistics(self, now: float) -> MediaStatistics:
-        """What came in since the last time this was asked."""
-        counters = self.stream.counters if self.stream is not None else None
-        total = (counters.messages, counters.bytes) if counters else self._reported
+    def statistics(self, now: float) -> events.MediaStatistics:
+        """What arrived since the last statistics."""
+        stream = self.stream
+        total = (stream.counters.messages, stream.counters.bytes) if stream is not None else self._reported
         messages, size = total[0] - self._reported[0], total[1] - self._reported[1]
         seconds = now - self._reported_at
         self._reported, self._reported_at = total, now
-        return MediaStatistics(
+        return events.MediaStatistics(
             connection=self.connection_id,
             stream=self.key,
             role="publisher",
@@ -144,3 +108,105 @@ class Publication:
             dropped=0,
             queued=0,
         )
+
+
+class Publishing:
+    """All that one connection publishes: requests, verdicts and ends.
+
+    Attributes:
+        publications: By message stream.
+    """
+
+    def __init__(self, connection: RtmpServerProtocol) -> None:
+        self.connection = connection
+        self.publications: dict[int, Publication] = {}
+
+    def requested(self, request: PublishRequested) -> None:
+        """The client asks to publish."""
+        self.connection.ask_permission(Action.PUBLISH, request, self._allowed, self._refused)
+
+    def _refused(self, request: PublishRequested, reason: str) -> None:
+        self._reject(request, StatusCode.PUBLISH_DENIED, reason)
+        self.connection.was_refused(reason)
+
+    def _reject(self, request: PublishRequested, code: str, reason: str) -> None:
+        connection = self.connection
+        connection.session.reject(request.request_id, code, reason)
+        connection.tell(
+            events.PublishRefused(connection=connection.connection_id, stream=str(request.key), reason=reason)
+        )
+
+    def _allowed(self, request: PublishRequested, now: float) -> None:
+        connection = self.connection
+        key = str(request.key)
+        stream_id = request.stream_id
+        publication = Publication(self, stream_id, key, now)
+        self.publications[stream_id] = publication
+        try:
+            stream = publication.stream = connection.factory.registry.publish(key, publication, now)
+        except StreamBusyError as busy:
+            del self.publications[stream_id]
+            self._reject(request, StatusCode.PUBLISH_BAD_NAME, str(busy))
+            return
+        connection.session.accept(request.request_id)
+        connection.tell(events.PublishStarted(connection=connection.connection_id, stream=key))
+        early = connection.permissions.take_early(stream_id)
+        if early:
+            connection.count_bitrate(early, now)
+            stream.publish_frames(early, now)
+            publication.report_codecs(stream, now)
+
+    def reading_pause(self) -> tuple[float, bool]:
+        """How long the socket may be left unread, and whether only from the moment that something has arrived."""
+        return min(
+            [
+                (publication.stream.reading_pause, publication.stream.is_watched)
+                if publication.stream is not None
+                else (0.0, True)
+                for publication in self.publications.values()
+            ]
+        )
+
+    def tell_statistics(self, now: float) -> None:
+        """Report what arrived since the last statistics."""
+        for publication in self.publications.values():
+            self.connection.tell(publication.statistics(now))
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def ended_by_client(self, stream_id: int) -> None:
+        """The client ended its publish, or withdrew its request."""
+        self.connection.permissions.withdraw(stream_id)
+        self._end(stream_id, "the publisher ended it", clean=True)
+
+    def superseded(self, stream_id: int) -> None:
+        """Another publisher took over; this one may be alive after all."""
+        reason = "another publisher took over because this one was silent"
+        self.connection.session.end_stream(stream_id, "error", StatusCode.PUBLISH_BAD_NAME, reason)
+        self._end(stream_id, reason, clean=False)
+        self.connection.close_unless_used(reason)
+
+    def end(self, stream_id: int, reason: str) -> None:
+        """End a publish from our side. That is a clean end: destinations do not wait for its return."""
+        self.connection.session.end_stream(stream_id, "error", StatusCode.PUBLISH_DENIED, reason)
+        self._end(stream_id, reason, clean=True)
+        self.connection.close_soon(reason)
+
+    def server_stops(self) -> None:
+        """End every publish, and tell the client why."""
+        for stream_id in list(self.publications):
+            self.connection.session.end_stream(
+                stream_id, "status", StatusCode.UNPUBLISH_SUCCESS, "The server stops"
+            )
+            self._end(stream_id, "the server stops", clean=True)
+
+    def connection_lost(self, reason: str) -> None:
+        """The client is gone without ending its publishes."""
+        for stream_id in list(self.publications):
+            self._end(stream_id, f"the connection was lost ({reason})", clean=False)
+
+    def _end(self, stream_id: int, reason: str, clean: bool) -> None:
+        publication = self.publications.pop(stream_id, None)
+        if publication is not None and publication.stream is not None:
+            self.connection.tell(publication.stopped(reason, clean, self.connection.now()))
+            self.connection.factory.registry.unpublish(publication.stream, publication, clean)

@@ -1,7 +1,7 @@
 """Leaves the sockets of publishers to fill for a moment, so that one read takes several frames.
 
 A read costs more than the few frames that it takes. Where a stream may wait (see `streams.merging`), its publisher's
-socket is left alone for that long: what comes meanwhile gathers in the kernel, which costs nothing.
+socket is left alone for that long: what arrives meanwhile gathers in the kernel, which costs nothing.
 """
 
 from __future__ import annotations
@@ -21,14 +21,19 @@ from rtmprelay.rtmp.transport_buffers import (
     read_now,
 )
 
-#: Who sends so much at once has more to send: its reads are large already, and waiting would only slow it down.
+#: A peer that sends so much at once has more to send: its reads are large already, and waiting would only slow it down.
 ENOUGH_BYTES = 49152
 
 
 class Reading:
-    """When one connection is read. It stands between the reactor and the transport."""
+    """When one connection is read. It stands between the reactor and the transport.
+
+    Attributes:
+        waited: How many seconds what is read now may have been left in the socket.
+    """
 
     def __init__(self, pace: ReadingPace, transport: object) -> None:
+        self.waited = 0.0
         self._pace = pace
         self._pause = 0.0
         self._after_arrival = True
@@ -38,35 +43,31 @@ class Reading:
         # Whether the next read is not to wait.
         self._open = True
         lowest = lowest_transport(transport)
-        # Transports in memory have no socket in which anything could gather. TLS hands on piece by piece what was
-        # read at once, so that nothing would be gained.
+        # Transports in memory have no socket in which anything could gather. TLS passes on piece by piece what was read
+        # at once, so nothing would be gained.
         gathers = isinstance(lowest, Connection) and not ISSLTransport.providedBy(transport)
         self._transport = cast(Connection, lowest) if gathers else None
         if self._transport is not None:
             self._transport.doRead = self._readable  # type: ignore[method-assign]
 
-    @property
-    def pause(self) -> float:
-        """How long what is read now may have been left in the socket."""
-        return self._pause if self._transport is not None else 0.0
-
     def took(self, size: int, pause: float, after_arrival: bool) -> None:
-        """So many bytes were read; the next read may wait so many seconds.
+        """A read brought so many bytes; the next one may wait for `pause` seconds.
 
         Args:
-            after_arrival: Whether the wait begins when something has come, so that a lone frame is joined with those
-                behind it; or at once, which saves the look whether something has come.
+            after_arrival: Whether the wait begins when something has arrived, so that a lone frame is joined with those
+                after it; or at once, which saves the look whether something has arrived.
         """
         self._bytes += size
-        self._pause = pause
         self._after_arrival = after_arrival
+        self._pause = pause
+        self.waited = pause if self._transport is not None else 0.0
 
     def _readable(self) -> ConnectionDone | ConnectionLost | None:
         """The reactor says that there is something to read."""
         assert self._transport is not None
         self._unwatched = False
-        # While something is unsent the reactor goes on looking at the socket. It would notice a peer that has closed,
-        # and end the connection past what has gathered: the last frames, and the peer's goodbye.
+        # While something is unsent the reactor goes on looking at the socket. It would notice that the peer has closed,
+        # and end the connection before what has gathered is read: the last frames, and the peer's goodbye.
         if self._pause and not self._open and not has_unsent(self._transport):
             self._wait()
             return None
@@ -90,11 +91,11 @@ class Reading:
             self._unwatched = True
             self._transport.pauseProducing()
 
-    def go_on(self) -> None:
-        """The pause is over: take what has gathered."""
+    def resume(self) -> None:
+        """The pause is over: read what has gathered."""
         transport = self._transport
         if transport is None or is_ending(transport):
-            # What we still have to say is not cut short by a peer that has closed already.
+            # What this side still has to send is not cut short because the peer has closed already.
             return
         self._bytes = 0
         # This may be the end; then nothing is left to wait for, and resuming does nothing.
@@ -106,7 +107,7 @@ class Reading:
             transport.resumeProducing()
 
     def ended(self) -> None:
-        """The connection has gone."""
+        """The connection is gone."""
         self._pace.forget(self)
         if self._transport is not None:
             vars(self._transport).pop("doRead", None)
@@ -125,7 +126,7 @@ class ReadingPace:
         self._due = 0.0
 
     def pause(self, reading: Reading, seconds: float) -> None:
-        """Let this one read again in so many seconds, or a little less."""
+        """Let this connection be read again in so many seconds, or a little less."""
         self._paused[reading] = None
         due = self._clock.seconds() + seconds
         if self._timer is None:
@@ -136,7 +137,7 @@ class ReadingPace:
             self._timer.reset(seconds)
 
     def forget(self, reading: Reading) -> None:
-        """There is nothing to read any more."""
+        """The connection is gone: there is nothing to read."""
         self._paused.pop(reading, None)
         if not self._paused and self._timer is not None:
             self._timer.cancel()
@@ -147,7 +148,7 @@ class ReadingPace:
         paused, self._paused = self._paused, {}
         for reading in paused:
             try:
-                reading.go_on()
+                reading.resume()
             except Exception:
-                # The others would never be read again.
+                # Without this the others would never be read again.
                 self._log.failure("A bug in reading from a publisher")

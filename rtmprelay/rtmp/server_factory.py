@@ -15,10 +15,9 @@ from rtmprelay.access.gate import Gate
 from rtmprelay.errors import LimitExceededError
 from rtmprelay.event_bus import EventBus
 from rtmprelay.rtmp.addresses import describe_address, host_of
-from rtmprelay.rtmp.admission import Admission, AdmissionLimits
-from rtmprelay.rtmp.login import LoginDesk
+from rtmprelay.rtmp.admission import Admission, AdmissionLimits, RefusalLog
+from rtmprelay.rtmp.permission import LoginDesk
 from rtmprelay.rtmp.reading_pace import ReadingPace
-from rtmprelay.rtmp.refusals import RefusalLog
 from rtmprelay.rtmp.server import RtmpServerProtocol
 from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.streams.registry import StreamRegistry

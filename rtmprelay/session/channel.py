@@ -28,17 +28,10 @@ SMALLEST_WINDOW = 4096
 _SEQUENCE_MODULUS = 1 << 32
 
 #: The chunk streams for what a session sends. Media that several peers get has chunk streams of its own (see
-#: `media_chunk_stream`), because a header on these may depend on the one before.
+#: `MEDIA_CHUNK_STREAMS`), because a header on these may depend on the one before.
 CONTROL_CHUNK_STREAM = 2
 COMMAND_CHUNK_STREAM = 3
 STREAM_COMMAND_CHUNK_STREAM = 5
-
-_MEDIA_CHUNK_STREAMS = {8: 4, 9: 6, 18: 7}
-
-
-def media_chunk_stream(type_id: int) -> int:
-    """The chunk stream on which media of this type is sent."""
-    return _MEDIA_CHUNK_STREAMS[type_id]
 
 
 class MessageChannel:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.errors import LocalProtocolError
 from rtmprelay.media import MediaFrame
-from rtmprelay.session.channel import MessageChannel, media_chunk_stream
+from rtmprelay.session.channel import MessageChannel
 from rtmprelay.session.intake import MediaIntake
 from rtmprelay.session.reports import (
     ConnectAccepted,
@@ -18,7 +18,7 @@ from rtmprelay.session.reports import (
     StatusReceived,
 )
 from rtmprelay.wire import commands
-from rtmprelay.wire.chunk_writer import encode_standalone
+from rtmprelay.wire.chunk_writer import MEDIA_CHUNK_STREAMS, encode_standalone
 from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.commands import StatusCode
 from rtmprelay.wire.handshake import ClientHandshake
@@ -81,7 +81,7 @@ class ClientSession:
         if not self.stream_id:
             raise LocalProtocolError("media cannot be sent before there is a message stream")
         message = RawMessage(frame.kind, frame.timestamp_ms, self.stream_id, frame.payload)
-        return encode_standalone(message, media_chunk_stream(frame.kind), self.channel.chunk_size)
+        return encode_standalone(message, MEDIA_CHUNK_STREAMS[frame.kind], self.channel.chunk_size)
 
     def end(self) -> None:
         """End a publish or play on purpose, so that the server does not take it for a lost connection."""

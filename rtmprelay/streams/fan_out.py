@@ -43,14 +43,17 @@ class _Lane:
         self.timer: IDelayedCall | None = None
         self.delivery: _Delivery | None = None
 
-    def take_waiting(self) -> list[FrameBatch]:
-        """Everything that waits; its timer is cancelled."""
-        waiting, self.waiting = self.waiting, []
+    def drop_waiting(self) -> None:
+        """Nobody is left to wait for."""
+        self.waiting = []
         self.waiting_bytes = self.waiting_frames = 0
+        self.stop_timer()
+
+    def stop_timer(self) -> None:
+        """The frames that wait are taken before their window closes."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
-        return waiting
 
 
 class FanOut:
@@ -95,7 +98,7 @@ class FanOut:
             if subscriber in lane.subscribers:
                 lane.subscribers = tuple(other for other in lane.subscribers if other is not subscriber)
                 if not lane.subscribers:
-                    lane.take_waiting()
+                    lane.drop_waiting()
         self._subscribers_changed()
 
     def _subscribers_changed(self) -> None:
@@ -149,7 +152,10 @@ class FanOut:
             # What is being delivered comes first.
             self._finish(lane, lane.delivery)
         if lane.waiting:
-            waiting = lane.take_waiting()
+            waiting, lane.waiting = lane.waiting, []
+            lane.waiting_bytes = lane.waiting_frames = 0
+            if lane.timer is not None:
+                lane.stop_timer()
             batch = waiting[0]
             if len(waiting) > 1:
                 batch = FrameBatch.of([frame for one in waiting for frame in one.frames])

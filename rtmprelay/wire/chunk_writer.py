@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
 
 from rtmprelay.errors import LocalProtocolError
-from rtmprelay.media import TIMESTAMP_MODULUS
+from rtmprelay.media import TIMESTAMP_MODULUS, MediaFrame, MediaKind
 from rtmprelay.wire.chunks import EXTENDED_TIMESTAMP, RawMessage
 from rtmprelay.wire.limits import DEFAULT_CHUNK_SIZE, LARGEST_MESSAGE_LENGTH
+
+#: The chunk streams on which media is sent. Nothing else is sent on them, so every header there can be a full one.
+MEDIA_CHUNK_STREAMS = {MediaKind.AUDIO: 4, MediaKind.VIDEO: 6, MediaKind.DATA: 7}
 
 
 def _basic_header(chunk_format: int, chunk_stream_id: int) -> bytes:
@@ -63,6 +68,49 @@ def standalone_chunks(message: RawMessage, chunk_stream_id: int, chunk_size: int
 def encode_standalone(message: RawMessage, chunk_stream_id: int, chunk_size: int) -> bytes:
     """`standalone_chunks`, joined."""
     return b"".join(standalone_chunks(message, chunk_stream_id, chunk_size))
+
+
+class StandaloneEncoder:
+    """Media frames as standalone chunks, for every peer with this message stream id and chunk size.
+
+    It is on the frame path: what is the same for all frames of a kind is made once, and a frame that fits in one chunk
+    takes no call.
+    """
+
+    def __init__(self, chunk_size: int, stream_id: int) -> None:
+        self._chunk_size = chunk_size
+        self._stream_id = stream_id
+        stream = stream_id.to_bytes(4, "little")
+        # What comes before the timestamp and after the length.
+        self._header_parts = {
+            kind: (_basic_header(0, chunk_stream_id), bytes([kind]) + stream)
+            for kind, chunk_stream_id in MEDIA_CHUNK_STREAMS.items()
+        }
+
+    def encode(self, frames: Sequence[MediaFrame]) -> bytes:
+        """The frames, one after the other."""
+        pieces: list[bytes] = []
+        for frame in frames:
+            payload = frame.payload
+            length = len(payload)
+            if length <= self._chunk_size:
+                before, after = self._header_parts[frame.kind]
+                timestamp = frame.timestamp_ms % TIMESTAMP_MODULUS
+                if timestamp < EXTENDED_TIMESTAMP:
+                    pieces += (before, timestamp.to_bytes(3), length.to_bytes(3), after, payload)
+                else:
+                    pieces += (
+                        before,
+                        b"\xff\xff\xff",
+                        length.to_bytes(3),
+                        after,
+                        timestamp.to_bytes(4),
+                        payload,
+                    )
+            else:
+                message = RawMessage(frame.kind, frame.timestamp_ms, self._stream_id, payload)
+                pieces += standalone_chunks(message, MEDIA_CHUNK_STREAMS[frame.kind], self._chunk_size)
+        return b"".join(pieces)
 
 
 @attrs.define(eq=False)

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rtmprelay import events
 from rtmprelay.access.request import ALLOWED, Action, refused
-from rtmprelay.rtmp.asking import MOST_EARLY_BYTES
+from rtmprelay.rtmp.permission import MOST_EARLY_BYTES
 from rtmprelay.rtmp.server_factory import ServerSettings
 from rtmprelay.session.reports import PlayAccepted, PublishAccepted, StatusReceived
 from rtmprelay.testing import MemoryClient, MemoryServer
@@ -142,7 +142,7 @@ class AskingTests(SynchronousTestCase):
         encoder.send(*group(0))
         hesitating.say(NO)
         server.pump()
-        asking = encoder.connection.protocol._asking
+        asking = encoder.connection.protocol.permissions
         assert not asking._early
         assert asking._early_bytes == 0
         assert server.registry.get("live/test") is None
@@ -172,7 +172,7 @@ class AskingTests(SynchronousTestCase):
         encoder.publish("test")
         for time in range(50):
             encoder.send(keyframe(time, 300_000))
-        assert encoder.connection.protocol._asking._early_bytes < 3 * MOST_EARLY_BYTES
+        assert encoder.connection.protocol.permissions._early_bytes < 3 * MOST_EARLY_BYTES
         assert not encoder.connection.lost
 
     def test_early_media_counts_for_the_bitrate(self) -> None:

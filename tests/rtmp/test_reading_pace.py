@@ -166,9 +166,9 @@ class GatheringTests(PacedTests):
 
     def test_whoever_publishes_twice_waits_as_long_as_the_hastier_one(self) -> None:
         publisher, viewer = self.watched()
-        hasty = Publication(publisher.protocol, 7, "live/other", 0.0)
+        publishing = publisher.protocol._publishing
         # Without a stream it waits for nothing.
-        publisher.protocol._publications[7] = hasty
+        publishing.publications[7] = Publication(publishing, 7, "live/other", 0.0)
         publisher.send(inter(240))
         self.world.advance(WINDOW)
         for at in (280, 320):
@@ -616,7 +616,7 @@ class ManyPublishersTests(PacedTests):
                 self.name = name
 
             @override
-            def go_on(self) -> None:
+            def resume(self) -> None:
                 order.append(self.name)
 
         pace.pause(Noting("long"), WINDOW)

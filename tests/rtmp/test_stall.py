@@ -12,13 +12,13 @@ from twisted.internet.abstract import FileDescriptor
 from twisted.internet.interfaces import IReactorFDSet, IReadDescriptor, ITransport, IWriteDescriptor
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.tcp import Connection
+from twisted.internet.testing import StringTransport
 from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 from twisted.trial.unittest import SynchronousTestCase
 from typing_extensions import override
 from zope.interface import implementer
 
-from rtmprelay.rtmp.stall import StallWatch
-from rtmprelay.rtmp.transport_buffers import unsent_bytes, untaken_bytes
+from rtmprelay.rtmp.transport_buffers import DirectWriter, StallWatch, unsent_bytes, untaken_bytes
 
 
 @implementer(IReactorFDSet)
@@ -113,70 +113,74 @@ class StallWatchTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.watch = StallWatch()
         self.descriptor = SlowDescriptor(NoReactor())
-        self.descriptor.write(bytes(100_000))
+        self.writer = DirectWriter(self.descriptor)
+        self.writer.write(bytes(100_000))
+
+    def take(self, size: int) -> None:
+        """The peer takes so many bytes."""
+        self.descriptor.allowed = size
+        self.descriptor.doWrite()
 
     def test_all_is_well_until_the_transport_is_full(self) -> None:
-        self.watch.look(self.descriptor, 100_000, 10.0)
-        assert self.watch.stuck_since() is None
+        self.watch.look(self.writer, 10.0)
+        assert self.watch.stuck_since is None
 
-    def test_without_progress_the_clock_runs_from_the_beginning(self) -> None:
-        self.watch.transport_full(self.descriptor, 100_000, 1.0)
-        self.watch.transport_full(self.descriptor, 100_000, 2.0)
+    def test_without_progress_the_stall_lasts_from_the_beginning(self) -> None:
+        self.watch.transport_full(self.writer, 1.0)
+        self.watch.transport_full(self.writer, 2.0)
         for now in (10.0, 20.0, 30.0):
-            self.watch.look(self.descriptor, 100_000, now)
-            assert self.watch.stuck_since() == 1.0
+            self.watch.look(self.writer, now)
+            assert self.watch.stuck_since == 1.0
 
-    def test_slow_progress_resets_the_clock(self) -> None:
-        self.watch.transport_full(self.descriptor, 100_000, 1.0)
-        self.watch.look(self.descriptor, 100_000, 10.0)
+    def test_slow_progress_moves_the_beginning(self) -> None:
+        self.watch.transport_full(self.writer, 1.0)
+        self.watch.look(self.writer, 10.0)
         for now in (20.0, 30.0, 40.0):
-            self.descriptor.allowed = 1
-            self.descriptor.doWrite()
-            self.watch.look(self.descriptor, 100_000, now)
-            assert self.watch.stuck_since() == now
-        self.watch.look(self.descriptor, 100_000, 50.0)
-        assert self.watch.stuck_since() == 40.0
+            self.take(1)
+            self.watch.look(self.writer, now)
+            assert self.watch.stuck_since == now
+        self.watch.look(self.writer, 50.0)
+        assert self.watch.stuck_since == 40.0
 
-    def test_an_emptied_transport_ends_it(self) -> None:
-        self.watch.transport_full(self.descriptor, 100_000, 1.0)
-        self.watch.look(self.descriptor, 100_000, 10.0)
+    def test_empty_transport_ends_the_stall(self) -> None:
+        self.watch.transport_full(self.writer, 1.0)
+        self.watch.look(self.writer, 10.0)
         self.watch.transport_ready()
-        assert self.watch.stuck_since() is None
-        self.watch.transport_full(self.descriptor, 100_000, 20.0)
-        assert self.watch.stuck_since() == 20.0
+        assert self.watch.stuck_since is None
+        self.watch.transport_full(self.writer, 20.0)
+        assert self.watch.stuck_since == 20.0
 
-    def test_a_new_stall_is_not_measured_against_the_last_one(self) -> None:
-        self.watch.transport_full(self.descriptor, 100_000, 1.0)
-        self.watch.look(self.descriptor, 100_000, 10.0)
+    def test_new_stall_is_not_measured_against_the_last_one(self) -> None:
+        self.watch.transport_full(self.writer, 1.0)
+        self.watch.look(self.writer, 10.0)
         self.watch.transport_ready()
-        smaller = SlowDescriptor(NoReactor())
-        smaller.write(bytes(70_000))
-        self.watch.transport_full(smaller, 200_000, 20.0)
-        self.watch.look(smaller, 200_000, 30.0)
-        assert self.watch.stuck_since() == 20.0
+        self.take(100_000)
+        self.writer.write(bytes(70_000))
+        self.watch.transport_full(self.writer, 20.0)
+        self.watch.look(self.writer, 30.0)
+        assert self.watch.stuck_since == 20.0
 
-    def test_a_transport_that_does_not_tell_has_until_it_is_empty(self) -> None:
-        self.watch.transport_full(object(), 100_000, 1.0)
-        self.watch.look(object(), 100_000, 10.0)
-        self.watch.look(object(), 100_000, 20.0)
-        assert self.watch.stuck_since() == 1.0
+    def test_transport_that_does_not_say_how_much_waits_has_until_it_is_empty(self) -> None:
+        silent = DirectWriter(StringTransport())
+        self.watch.transport_full(silent, 1.0)
+        self.watch.look(silent, 10.0)
+        self.watch.look(silent, 20.0)
+        assert self.watch.stuck_since == 1.0
 
-    def test_the_first_look_has_something_to_compare_with(self) -> None:
+    def test_first_look_has_something_to_compare_with(self) -> None:
         """Progress between the moment of being full and the first look counts."""
-        self.watch.transport_full(self.descriptor, 100_000, 1.0)
-        self.descriptor.allowed = 1
-        self.descriptor.doWrite()
-        self.watch.look(self.descriptor, 100_000, 10.0)
-        assert self.watch.stuck_since() == 10.0
+        self.watch.transport_full(self.writer, 1.0)
+        self.take(1)
+        self.watch.look(self.writer, 10.0)
+        assert self.watch.stuck_since == 10.0
 
-    def test_what_is_added_meanwhile_hides_no_progress(self) -> None:
+    def test_bytes_that_are_added_meanwhile_hide_no_progress(self) -> None:
         """More is written than is taken; the peer is slow, not stalled."""
-        self.watch.transport_full(self.descriptor, 100_000, 1.0)
-        self.descriptor.allowed = 10
-        self.descriptor.doWrite()
-        self.descriptor.write(bytes(500))
-        self.watch.look(self.descriptor, 100_500, 10.0)
-        assert self.watch.stuck_since() == 10.0
+        self.watch.transport_full(self.writer, 1.0)
+        self.take(10)
+        self.writer.write_buffered(bytes(500))
+        self.watch.look(self.writer, 10.0)
+        assert self.watch.stuck_since == 10.0
 
     def test_what_waits_in_the_kernel_is_not_taken(self) -> None:
         """The kernel holds what the peer has not read; only when the peer reads is that progress."""

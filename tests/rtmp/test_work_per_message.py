@@ -8,15 +8,15 @@ from __future__ import annotations
 import gc
 import sys
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
 from twisted.internet.task import Clock
 
 from rtmprelay.media import MediaFrame
-from rtmprelay.rtmp.encoding import RtmpFrameEncoder
 from rtmprelay.streams.merging import Merging
+from rtmprelay.wire.chunk_writer import StandaloneEncoder
 from tests.destinations.harness import MemoryRelay
 from tests.helpers import audio, inter, keyframe, start_frames
 from tests.rtmp.counted_world import CountedClient, CountedWorld, calls_of
@@ -152,17 +152,17 @@ def test_one_send_for_each_read(together: int) -> None:
 def counted_encodings() -> Iterator[list[int]]:
     """How many messages were encoded, each time that it was done."""
     counts: list[int] = []
-    original = RtmpFrameEncoder.encode
+    original = StandaloneEncoder.encode
 
-    def counting(self: RtmpFrameEncoder, frames: list[object]) -> bytes:
+    def counting(self: StandaloneEncoder, frames: Sequence[MediaFrame]) -> bytes:
         counts.append(len(frames))
-        return original(self, frames)  # type: ignore[arg-type]
+        return original(self, frames)
 
-    RtmpFrameEncoder.encode = counting  # type: ignore[assignment, method-assign]
+    StandaloneEncoder.encode = counting  # type: ignore[method-assign]
     try:
         yield counts
     finally:
-        RtmpFrameEncoder.encode = original  # type: ignore[method-assign]
+        StandaloneEncoder.encode = original  # type: ignore[method-assign]
 
 
 def test_what_goes_to_all_players_is_encoded_once() -> None:

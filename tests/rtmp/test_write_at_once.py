@@ -23,7 +23,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from typing_extensions import override
 
-from rtmprelay.rtmp.transport_buffers import unsent_bytes, write_at_once
+from rtmprelay.rtmp.transport_buffers import DirectWriter, unsent_bytes
 from tests.certificates import self_signed
 
 
@@ -79,7 +79,7 @@ class WriteAtOnceTests(SynchronousTestCase):
 
     def test_it_is_sent_without_the_reactor(self) -> None:
         """With an empty buffer and a ready socket, the peer has it at once."""
-        write_at_once(self.transport, b"frame")
+        DirectWriter(self.transport).write(b"frame")
         assert self.received() == b"frame"
         assert self.reactor.writers == set()
         assert unsent_bytes(self.transport) == 0
@@ -87,32 +87,32 @@ class WriteAtOnceTests(SynchronousTestCase):
     def test_what_the_kernel_refuses_waits_in_order(self) -> None:
         """A frame larger than the socket's buffer is sent in part; the rest and what follows come behind it."""
         large = bytes(range(256)) * 20_000
-        write_at_once(self.transport, large)
+        DirectWriter(self.transport).write(large)
         waiting = unsent_bytes(self.transport)
         assert waiting is not None
         assert waiting > 0
         assert waiting < len(large)
-        write_at_once(self.transport, b"next")
+        DirectWriter(self.transport).write(b"next")
         assert self.drain() == large + b"next"
 
     def test_nothing_overtakes_what_waits(self) -> None:
         """Bytes that were written the ordinary way go first."""
         self.transport.write(b"first ")
-        write_at_once(self.transport, b"second")
+        DirectWriter(self.transport).write(b"second")
         assert self.received() == b""
         assert self.drain() == b"first second"
 
     def test_a_lost_connection_is_left_to_the_reactor(self) -> None:
         """Writing to a peer that has gone raises nothing; the next ordinary write tells."""
         self.peer.close()
-        write_at_once(self.transport, b"frame")
+        DirectWriter(self.transport).write(b"frame")
         assert self.transport in self.reactor.writers
         assert isinstance(self.transport.doWrite(), ConnectionLost)
 
     def test_other_transports_are_written_to_as_usual(self) -> None:
         """TLS, unix sockets and transports in memory get an ordinary write."""
         transport = StringTransport()
-        write_at_once(transport, b"frame")
+        DirectWriter(transport).write(b"frame")
         assert transport.value() == b"frame"
 
 
@@ -170,33 +170,33 @@ class AnswersOfTheKernelTests(SynchronousTestCase):
     def test_it_takes_everything(self) -> None:
         transport, kernel, reactor = told()
         data = bytes(300_000)
-        write_at_once(transport, data)
+        DirectWriter(transport).write(data)
         assert kernel.sent == [data]
         assert reactor.writers == set()
 
     def test_it_takes_a_part(self) -> None:
         """The rest goes the ordinary way, and nothing is sent twice or left out."""
         transport, kernel, reactor = told(3)
-        write_at_once(transport, b"abcdefgh")
+        DirectWriter(transport).write(b"abcdefgh")
         assert kernel.sent == [b"abc"]
         assert transport in reactor.writers
         assert unsent_bytes(transport) == 5
-        write_at_once(transport, b"ij")
+        DirectWriter(transport).write(b"ij")
         assert kernel.sent == [b"abc"], "the second overtook the first"
         transport.doWrite()
         assert b"".join(kernel.sent) == b"abcdefghij"
         assert unsent_bytes(transport) == 0
         # From here on it is sent at once again.
-        write_at_once(transport, b"kl")
+        DirectWriter(transport).write(b"kl")
         assert b"".join(kernel.sent) == b"abcdefghijkl"
 
     def test_it_takes_a_part_of_the_rest(self) -> None:
         """While the transport is in the middle of what waits, nothing overtakes that either."""
         transport, kernel, _ = told(3, 2)
-        write_at_once(transport, b"abcdefgh")
+        DirectWriter(transport).write(b"abcdefgh")
         transport.doWrite()
         assert transport.offset == 2
-        write_at_once(transport, b"ij")
+        DirectWriter(transport).write(b"ij")
         assert b"".join(kernel.sent) == b"abcde"
         transport.doWrite()
         assert b"".join(kernel.sent) == b"abcdefghij"
@@ -204,7 +204,7 @@ class AnswersOfTheKernelTests(SynchronousTestCase):
     def test_it_takes_nothing_now(self) -> None:
         for number in (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS, errno.EINTR):
             transport, kernel, reactor = told(OSError(number, "later"))
-            write_at_once(transport, b"frame")
+            DirectWriter(transport).write(b"frame")
             assert transport in reactor.writers
             assert unsent_bytes(transport) == 5
             assert transport.doWrite() is None
@@ -214,7 +214,7 @@ class AnswersOfTheKernelTests(SynchronousTestCase):
         for number in (errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.EHOSTUNREACH):
             gone = OSError(number, "gone")
             transport, kernel, reactor = told(gone, gone)
-            write_at_once(transport, b"frame")
+            DirectWriter(transport).write(b"frame")
             # The reactor finds out, and tells the protocol: not in the middle of a write.
             assert transport in reactor.writers
             assert isinstance(transport.doWrite(), ConnectionLost)
@@ -224,9 +224,9 @@ class AnswersOfTheKernelTests(SynchronousTestCase):
         transport, _, _ = told(1000)
         producer = ToldProducer()
         transport.registerProducer(cast(Any, producer), True)
-        write_at_once(transport, bytes(50_000))
+        DirectWriter(transport).write(bytes(50_000))
         assert producer.paused == 0
-        write_at_once(transport, bytes(50_000))
+        DirectWriter(transport).write(bytes(50_000))
         assert producer.paused == 1
         transport.doWrite()
         assert producer.resumed == 1
@@ -235,7 +235,7 @@ class AnswersOfTheKernelTests(SynchronousTestCase):
         transport, _, _ = told()
         producer = ToldProducer()
         transport.registerProducer(cast(Any, producer), True)
-        write_at_once(transport, bytes(500_000))
+        DirectWriter(transport).write(bytes(500_000))
         assert (producer.paused, producer.resumed) == (0, 0)
 
     def test_nothing_is_sent_behind_a_goodbye(self) -> None:
@@ -243,19 +243,19 @@ class AnswersOfTheKernelTests(SynchronousTestCase):
         transport, kernel, _ = told()
         transport.write(b"goodbye")
         transport.loseConnection()
-        write_at_once(transport, b"frame")
+        DirectWriter(transport).write(b"frame")
         assert kernel.sent == []
 
     def test_nothing_is_sent_at_once_when_it_closes_with_nothing_to_say(self) -> None:
         transport, kernel, _ = told()
         transport.loseConnection()
-        write_at_once(transport, b"frame")
+        DirectWriter(transport).write(b"frame")
         assert kernel.sent == []
 
     def test_nothing_is_sent_to_a_connection_that_has_gone(self) -> None:
         transport, kernel, reactor = told()
         transport.connected = False
-        write_at_once(transport, b"frame")
+        DirectWriter(transport).write(b"frame")
         assert kernel.sent == []
         assert reactor.writers == set()
 
@@ -265,7 +265,7 @@ class AnswersOfTheKernelTests(SynchronousTestCase):
         encrypting = StringTransport()
         transport.TLS = True
         transport.protocol = cast(IProtocol, encrypting)
-        write_at_once(transport, b"frame")
+        DirectWriter(transport).write(b"frame")
         assert kernel.sent == []
         assert encrypting.value() == b"frame"
 
@@ -358,7 +358,7 @@ class RealTransportTests(SynchronousTestCase):
                 if number % 7 == 3:
                     transport.write(data)
                 else:
-                    write_at_once(transport, data)
+                    DirectWriter(transport).write(data)
             wanted = b"".join(expected)
             assert self.received(peer, len(wanted)) == wanted
             assert unsent_bytes(transport) == 0
@@ -367,7 +367,7 @@ class RealTransportTests(SynchronousTestCase):
     def test_a_small_frame_needs_no_turn_of_the_reactor(self) -> None:
         for family in (socket.AF_INET, socket.AF_UNIX):
             server, peer = self.pair(family)
-            write_at_once(cast(Any, server.transport), b"frame")
+            DirectWriter(cast(Any, server.transport)).write(b"frame")
             assert server.transport not in self.reactor.getWriters()
             assert self.received(peer, 5) == b"frame"
 
@@ -377,13 +377,13 @@ class RealTransportTests(SynchronousTestCase):
             cast(Any, server.transport).pauseProducing()
             peer.close()
             for _ in range(5):
-                write_at_once(cast(Any, server.transport), b"frame")
+                DirectWriter(cast(Any, server.transport)).write(b"frame")
             assert server.losses == [], "it was told in the middle of a write"
             for _ in range(50):
                 self.reactor.doIteration(0.001)
             assert [loss.check(ConnectionLost) for loss in server.losses] == [ConnectionLost]
             # And after that it is of no consequence.
-            write_at_once(cast(Any, server.transport), b"frame")
+            DirectWriter(cast(Any, server.transport)).write(b"frame")
 
     def test_tls(self) -> None:
         """What is written over TLS is encrypted, in order, and waits as TLS lets it wait."""
@@ -412,7 +412,7 @@ class RealTransportTests(SynchronousTestCase):
         for number in range(30):
             data = bytes([number]) * (9 if number % 3 else 100_000)
             expected += data
-            write_at_once(transport, data)
+            DirectWriter(transport).write(data)
         for _ in range(10_000):
             self.reactor.runUntilCurrent()
             self.reactor.doIteration(0.001)

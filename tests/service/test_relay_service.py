@@ -253,7 +253,7 @@ async def test_the_configuration_reaches_the_connections(start: Start, connect: 
     service.events.add_sink(sink)
     await connect(endpoint_of(service))
     (protocol,) = service.factory.connections
-    assert protocol.chunk_size == 4096
+    assert protocol.session.channel.chunk_size == 4096
     assert service.factory.settings.statistics_interval == 7.0
     refused = socket.create_connection(("127.0.0.1", port_of(service.addresses[0])), 5)
     with refused:
