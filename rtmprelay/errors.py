@@ -1,26 +1,26 @@
-"""The errors of rtmprelay; each message is a sentence that a person can act on."""
+"""The errors of rtmprelay. Their messages tell the user what to do."""
 
 from __future__ import annotations
 
 
 class RtmpRelayError(Exception):
-    """Everything that rtmprelay raises on purpose."""
+    """The base of all errors that rtmprelay raises on purpose."""
 
 
 class ProtocolError(RtmpRelayError):
-    """The rules of RTMP, AMF or FLV were broken."""
+    """A violation of RTMP, AMF or FLV."""
 
 
 class LocalProtocolError(ProtocolError):
-    """This side asked for something that the protocol does not allow: a bug of the caller."""
+    """The caller requested something that the protocol does not allow: a bug."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The bytes or the order of what came in are wrong: the one who produced them is at fault."""
+    """The input is wrong, in its bytes or in their order: the peer, or the program that wrote the file, is at fault."""
 
 
 class LimitExceededError(RemoteProtocolError):
-    """A peer went over one of the limits; `limit` is its name as the configuration knows it."""
+    """A peer exceeded a limit; `limit` is its name in the configuration."""
 
     def __init__(self, limit: str, message: str) -> None:
         super().__init__(f"{message} (limit: {limit})")
@@ -28,11 +28,11 @@ class LimitExceededError(RemoteProtocolError):
 
 
 class DestinationRefusedError(RtmpRelayError):
-    """Another server does not accept what we want to publish there."""
+    """Another server refuses our publish."""
 
 
 class ConfigError(RtmpRelayError):
-    """An option or a configuration value cannot be used."""
+    """An option or a configuration value is wrong."""
 
 
 class BadRecordingError(RtmpRelayError):

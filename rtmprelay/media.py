@@ -1,4 +1,4 @@
-"""The one value that travels through the whole relay: a media message."""
+"""A media message: the value that passes through the whole relay."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import attrs
 
 
 class MediaKind(IntEnum):
-    """What a message carries; the numbers are those of RTMP message types and FLV tags alike."""
+    """The kind of a message. The numbers are the types of RTMP messages and of FLV tags."""
 
     AUDIO = 8
     VIDEO = 9
     DATA = 18
 
 
-#: Timestamps are milliseconds modulo this: RTMP has 32 bits for them, which wrap after 49.7 days.
+#: Timestamps are milliseconds modulo this: RTMP has 32 bits for them, so they wrap after 49.7 days.
 TIMESTAMP_MODULUS = 1 << 32
 
 
@@ -29,6 +29,6 @@ class MediaFrame:
 
 
 def milliseconds_between(earlier: int, later: int) -> int:
-    """The signed distance from one timestamp to another on the 32-bit circle."""
+    """The signed distance from one timestamp to another, modulo 2^32."""
     half = TIMESTAMP_MODULUS >> 1
     return (later - earlier + half) % TIMESTAMP_MODULUS - half

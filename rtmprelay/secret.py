@@ -1,4 +1,4 @@
-"""Text that must not be printed: stream keys, tokens, query strings."""
+"""Text that must not be shown: stream keys, tokens, query strings."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _MASK_KEY = os.urandom(16)
 
 
 class Secret:
-    """Holds a secret whose `str` and `repr` are a mask, so that no log, traceback or answer shows it by accident.
+    """A secret whose `str` and `repr` are a mask, so that no log, traceback or response shows it by accident.
 
-    The mask ends in a short hash: two places that show the same mask mean the same secret. The hash is keyed anew
-    in each process, so that nobody can try keys out against a log.
+    The mask contains a short hash, so that one can see in a log whether two secrets are the same. Each process uses
+    another key for the hash, so that nobody can check guesses against a log.
     """
 
     __slots__ = ("_value",)
@@ -22,7 +22,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """The secret itself, for the one place that needs it."""
+        """The secret itself, for the place that uses it."""
         return self._value
 
     def __bool__(self) -> bool:
@@ -44,7 +44,7 @@ class Secret:
     __str__ = __repr__
 
     def __reduce__(self) -> str | tuple[object, ...]:
-        raise TypeError("a Secret is not to be stored")
+        raise TypeError("a Secret cannot be pickled or copied")
 
     def _bytes(self) -> bytes:
         return self._value.encode("utf-8", "surrogatepass")

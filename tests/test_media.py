@@ -1,4 +1,4 @@
-"""Media frames, and distances on the circle of 32-bit timestamps."""
+"""Media frames, and distances between 32-bit timestamps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DISTANCES = [
     (2**32 - 10, 10, 20),
     (10, 2**32 - 10, -20),
     (0, 2**31 - 1, 2**31 - 1),
-    # Opposite points: neither way is shorter, and the sign is negative.
+    # Half the range apart: both ways are equally long, and the sign is negative.
     (0, 2**31, -(2**31)),
     (2**31, 0, -(2**31)),
     (0, 2**31 + 1, -(2**31) + 1),
@@ -26,7 +26,7 @@ DISTANCES = [
 
 
 @pytest.mark.parametrize(("earlier", "later", "distance"), DISTANCES)
-def test_distances(earlier: int, later: int, distance: int) -> None:
+def test_distance_wraps_at_32_bits(earlier: int, later: int, distance: int) -> None:
     assert milliseconds_between(earlier, later) == distance
 
 
@@ -34,17 +34,17 @@ TIMESTAMPS = st.integers(0, TIMESTAMP_MODULUS - 1)
 
 
 @given(TIMESTAMPS, TIMESTAMPS)
-def test_a_distance_leads_there(earlier: int, later: int) -> None:
+def test_timestamp_plus_distance_is_the_other_timestamp(earlier: int, later: int) -> None:
     distance = milliseconds_between(earlier, later)
     assert -(2**31) <= distance < 2**31
     assert (earlier + distance) % TIMESTAMP_MODULUS == later
 
 
-def test_kinds_are_the_numbers_of_messages_and_tags() -> None:
+def test_media_kinds_are_the_types_of_messages_and_tags() -> None:
     assert {kind.name: kind.value for kind in MediaKind} == {"AUDIO": 8, "VIDEO": 9, "DATA": 18}
 
 
-def test_frames_are_values() -> None:
+def test_frames_are_immutable_and_compared_by_value() -> None:
     frame = MediaFrame(MediaKind.VIDEO, 5, b"x")
     assert frame == MediaFrame(MediaKind.VIDEO, 5, b"x")
     assert frame != MediaFrame(MediaKind.AUDIO, 5, b"x")

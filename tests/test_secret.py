@@ -1,4 +1,4 @@
-"""A secret does not show in anything that a log, a traceback or an answer is made of."""
+"""Secrets are masked in everything that logs, tracebacks and responses consist of."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SHOWN: dict[str, Callable[[Secret], str]] = {
 
 
 @pytest.mark.parametrize("show", SHOWN.values(), ids=SHOWN)
-def test_no_text_form_shows_it(show: Callable[[Secret], str]) -> None:
+def test_secret_is_masked_in_every_text_form(show: Callable[[Secret], str]) -> None:
     shown = show(Secret(VALUE))
     assert "<secret " in shown
     assert not any(part in shown for part in ("Swordfish", "8c1f", "token"))
@@ -57,43 +57,43 @@ REFUSED: dict[str, Callable[[Secret], object]] = {
 
 
 @pytest.mark.parametrize("take", REFUSED.values(), ids=REFUSED)
-def test_it_cannot_be_stored_or_taken_apart(take: Callable[[Secret], object]) -> None:
+def test_secret_cannot_be_stored_or_taken_apart(take: Callable[[Secret], object]) -> None:
     with pytest.raises(TypeError) as caught:
         take(Secret(VALUE))
     assert "Swordfish" not in str(caught.value)
 
 
-def test_it_is_revealed_on_purpose() -> None:
+def test_secret_can_be_revealed() -> None:
     assert Secret(VALUE).reveal() == VALUE
 
 
-def test_equality_and_hash_follow_the_value() -> None:
+def test_secrets_are_equal_if_their_values_are() -> None:
     assert Secret("a") == Secret("a")
     assert Secret("a") != Secret("b")
     assert len({Secret("a"), Secret("a"), Secret("b")}) == 2
 
 
-def test_it_is_not_equal_to_the_text() -> None:
+def test_secret_is_not_equal_to_its_text() -> None:
     assert Secret("a") != "a"
     assert hash(Secret("a")) != hash("a")
 
 
-def test_the_same_secret_has_the_same_mask_and_another_one_another() -> None:
+def test_equal_secrets_have_the_same_mask_and_others_do_not() -> None:
     assert repr(Secret("a")) == repr(Secret("a"))
     assert repr(Secret("a")) != repr(Secret("b"))
 
 
-def test_the_mask_does_not_tell_the_length() -> None:
+def test_mask_does_not_depend_on_the_length() -> None:
     assert len(repr(Secret("a"))) == len(repr(Secret("a" * 1000)))
 
 
-def test_an_empty_secret_is_false_and_says_so() -> None:
+def test_empty_secret_is_false_and_shown_as_empty() -> None:
     assert not Secret("")
     assert Secret("0")
     assert str(Secret("")) == "<no secret>"
 
 
-def test_any_text_will_do() -> None:
+def test_arbitrary_text_can_be_a_secret() -> None:
     odd = Secret("\ud800 п\x00")
     assert odd == Secret(odd.reveal())
     assert str(odd).startswith("<secret ")

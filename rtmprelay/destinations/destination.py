@@ -74,8 +74,8 @@ class Destination:
 
     def holder_of(self, target: RtmpUrl) -> str | None:
         """The key of the stream that is sent to this address, or is just saying goodbye to it."""
-        place = target.same_place
-        return next((key for key, outlet in self._outlets.items() if outlet.target.same_place == place), None)
+        place = target.identity
+        return next((key for key, outlet in self._outlets.items() if outlet.target.identity == place), None)
 
     def take(self, stream: LiveStream) -> None:
         """Send a stream; its target must be free."""

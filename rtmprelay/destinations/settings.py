@@ -59,10 +59,10 @@ class DestinationSettings:
 def destination_from_url(text: str, taken: Collection[str]) -> DestinationSettings:
     """The destination that `--relay-to URL` means. It is called `host:port/app`, with a number if that is taken."""
     url = RtmpUrl.parse(text)
-    name = url.place
+    name = url.location
     number = 2
     while name in taken:
-        name = f"{url.place}-{number}"
+        name = f"{url.location}-{number}"
         number += 1
     return DestinationSettings(name=name, url=url)
 
@@ -79,7 +79,7 @@ def refuse_duplicates(destinations: list[DestinationSettings]) -> list[Destinati
             raise ConfigError(f"there are two destinations called {settings.name!r}")
         names.add(settings.name)
         for other in destinations[:index]:
-            if other.url.same_place == settings.url.same_place and other.match == settings.match:
+            if other.url.identity == settings.url.identity and other.match == settings.match:
                 raise ConfigError(
                     f"{other.name!r} and {settings.name!r} go to the same place ({settings.url}) with the same key"
                 )

@@ -95,7 +95,7 @@ class RtmpClientProtocol(RtmpConnection[ClientSession]):
     ) -> None:
         app, tc_url = _with_query(url.app_with_query, auth_query), _with_query(url.tc_url, auth_query)
         session = ClientSession(app, tc_url, chunk_size=CLIENT_CHUNK_SIZE)
-        super().__init__(session, clock, settings.limits, url.place)
+        super().__init__(session, clock, settings.limits, url.location)
         self.url = url
         self.when_accepted: Deferred[RtmpClientProtocol] = Deferred(lambda _: self.close_now("cancelled"))
         self.when_lost: Deferred[None] = Deferred()

@@ -1,1 +1,1 @@
-"""The bytes of RTMP: handshake, chunks, messages and commands, without input or output."""
+"""The wire format of RTMP: handshake, chunks, messages and commands, without input or output."""

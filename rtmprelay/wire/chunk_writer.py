@@ -1,4 +1,4 @@
-"""Messages cut into chunks: for one peer with the shortest headers, or standing alone and the same for all."""
+"""Writing the chunk stream: with the shortest headers for one peer, or with full headers for any number of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _basic_header(chunk_format: int, chunk_stream_id: int) -> bytes:
 
 
 def _cut(first_header: bytes, continuation: bytes, payload: bytes, chunk_size: int) -> list[bytes]:
-    """The pieces of a message whose first chunk has this header."""
+    """The headers and payload parts of a message whose first chunk has this header."""
     if len(payload) <= chunk_size:
         return [first_header, payload]
     pieces = [first_header, payload[:chunk_size]]
@@ -42,13 +42,13 @@ def _checked_length(message: RawMessage) -> int:
     length = len(message.payload)
     if length > LARGEST_MESSAGE_LENGTH:
         raise LocalProtocolError(
-            f"a message of {length} bytes does not fit: {LARGEST_MESSAGE_LENGTH} is the most"
+            f"a message of {length} bytes is too long: the largest has {LARGEST_MESSAGE_LENGTH}"
         )
     return length
 
 
 def standalone_chunks(message: RawMessage, chunk_stream_id: int, chunk_size: int) -> list[bytes]:
-    """The message as chunks that lean on no earlier one, so that the same bytes serve any number of peers."""
+    """The message as chunks that depend on no earlier ones: any number of peers can get the same bytes."""
     timestamp = message.timestamp % TIMESTAMP_MODULUS
     length = _checked_length(message)
     extended = b"" if timestamp < EXTENDED_TIMESTAMP else timestamp.to_bytes(4)
@@ -66,7 +66,7 @@ def standalone_chunks(message: RawMessage, chunk_stream_id: int, chunk_size: int
 
 
 def encode_standalone(message: RawMessage, chunk_stream_id: int, chunk_size: int) -> bytes:
-    """`standalone_chunks`, joined."""
+    """The same as `standalone_chunks`, joined."""
     return b"".join(standalone_chunks(message, chunk_stream_id, chunk_size))
 
 
@@ -125,10 +125,10 @@ class _OutgoingChunkStream:
 
 
 class ChunkWriter:
-    """Encodes messages for one peer, with the shortest header that the one before allows.
+    """Encodes messages for one peer, with the shortest header that the previous message allows.
 
-    What it returns must be sent, in this order: later headers lean on it. Media that is shared between peers
-    goes through `encode_standalone` instead, on chunk streams that this writer does not use.
+    Everything that it returns must be sent in this order, because later headers depend on earlier ones. Media that
+    several peers get is encoded by `standalone_chunks`, on chunk streams that this writer does not use.
     """
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ class ChunkWriter:
 
     def _encode_full(self, message: RawMessage, chunk_stream_id: int) -> bytes:
         encoded = encode_standalone(message, chunk_stream_id, self.chunk_size)
-        # No delta is remembered: what a format 3 chunk means directly behind a format 0 one is read differently.
+        # No delta is remembered: peers differ in what a format 3 chunk directly after a format 0 chunk means.
         self._remember(message, chunk_stream_id, None)
         return encoded
 

@@ -1,4 +1,4 @@
-"""What a stream is called: from the many ways in which clients write it to one key."""
+"""The name of a stream: clients write it in many ways, which all lead to one key."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from rtmprelay.errors import RemoteProtocolError
 from rtmprelay.secret import Secret
 from rtmprelay.wire.limits import LONGEST_STREAM_KEY
 
-#: FFmpeg and Flash put the container's name before the stream's ("mp4:talk.mp4").
+#: FFmpeg and Flash put the name of the container before the stream name ("mp4:talk.mp4").
 _CONTAINER_PREFIXES = ("mp4:", "flv:", "f4v:", "mp3:")
 
 #: Control characters and line separators, which could forge lines in a log.
 _UNPRINTABLE = ("Cc", "Zl", "Zp")
 
-#: What turns the direction of text around could make a name look like another one.
+#: Characters that change the direction of text could make one name look like another.
 _DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 @attrs.frozen(eq=False)
 class StreamKey:
-    """The name of a stream, `app/name`. The whole text identifies it: `a` + `b/c` is `a/b` + `c`."""
+    """The name of a stream, `app/name`. Only the whole text counts: `a` + `b/c` equals `a/b` + `c`."""
 
     app: str
     name: str
@@ -44,7 +44,7 @@ class StreamKey:
 
 @attrs.frozen
 class Application:
-    """What a `connect` names: the application, and the query strings that came with it."""
+    """The application that a `connect` names, and the query strings that came with it."""
 
     app: str
     credentials: Secret
@@ -57,25 +57,27 @@ def _split_query(text: str) -> tuple[str, str]:
 
 def _refuse_unprintable(text: str, what: str) -> None:
     if len(text) > LONGEST_STREAM_KEY:
-        raise RemoteProtocolError(f"the {what} has {len(text)} characters: {LONGEST_STREAM_KEY} is the most")
+        raise RemoteProtocolError(
+            f"the {what} has {len(text)} characters; at most {LONGEST_STREAM_KEY} are allowed"
+        )
     if any(
         unicodedata.category(character) in _UNPRINTABLE or character in _DIRECTION_MARKS for character in text
     ):
-        raise RemoteProtocolError(f"the {what} has control characters in it")
+        raise RemoteProtocolError(f"the {what} contains control characters")
 
 
 def _text_property(properties: Mapping[str, AmfValue], *names: str) -> str:
     for name in names:
         value = properties.get(name)
         if isinstance(value, str) and value:
-            # Some clients wrap the address in quotes.
+            # Some clients put the URL in quotes.
             return value.strip("'\" ")
     return ""
 
 
 def _path_and_query(url: str) -> tuple[str, str]:
     try:
-        # A '#' is a character like any other here: tokens may hold it.
+        # A '#' is an ordinary character here, because tokens may contain it.
         parts = urlsplit(url, allow_fragments=False)
     except ValueError:
         return "", ""
@@ -89,7 +91,7 @@ def join_queries(*queries: str) -> Secret:
 
 
 def read_application(properties: Mapping[str, AmfValue]) -> Application:
-    """The application that a `connect` asks for. Without `app` the path of `tcUrl` says it; empty is fine."""
+    """The application that a `connect` names. Without `app` it is the path of `tcUrl`; it may be empty."""
     path, query = _path_and_query(_text_property(properties, "tcUrl", "tcurl"))
     app, app_query = _split_query(_text_property(properties, "app"))
     app = (app or path).strip("/")
@@ -98,7 +100,7 @@ def read_application(properties: Mapping[str, AmfValue]) -> Application:
 
 
 def read_stream_name(application: Application, name: str) -> tuple[StreamKey, Secret]:
-    """The key of a stream that a client names inside an application, and the credentials that came along."""
+    """The key of a stream that a client names inside an application, and the credentials that came with it."""
     path, query = _split_query(name)
     path = path.strip("/")
     for prefix in _CONTAINER_PREFIXES:

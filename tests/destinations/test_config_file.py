@@ -235,7 +235,7 @@ def test_error_names_all_fields_of_the_wrong_type() -> None:
         ({"failures_before_backup": 0}, "must be positive"),
         ({"url": "http://host/app"}, "url: its scheme is 'http'"),
         ({"url": "rtmp://host"}, "url: it has no application"),
-        ({"url": ""}, "url: it is no address"),
+        ({"url": ""}, "url: it is not an RTMP URL"),
         ({"backup": ["rtmp://host/app2", "rtmp:///app"]}, "backup[1]: it has no host"),
         ({"stream_key": "x", "stream_key_file": "y"}, "cannot both be given"),
         ({"stream_key": "${NOT_THERE}"}, "stream_key: the environment has no NOT_THERE"),

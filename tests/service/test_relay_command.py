@@ -19,7 +19,7 @@ KEY = "KEY-that-nobody-may-see"
 
 BAD_OPTIONS = {
     "bad scheme": (["--relay-to", f"http://host/app/{KEY}"], "--relay-to (number 1): its scheme is 'http'"),
-    "no scheme": (["--relay-to", f"host/app/{KEY}"], "--relay-to (number 1): it is no address"),
+    "no scheme": (["--relay-to", f"host/app/{KEY}"], "--relay-to (number 1): it is not an RTMP URL"),
     "no host": (["--relay-to", f"rtmp:///app/{KEY}"], "--relay-to (number 1): it has no host"),
     "no application": (["--relay-to", "rtmp://host"], "--relay-to (number 1): it has no application"),
     "bad port": (["--relay-to", f"rtmp://host:0/app/{KEY}"], "--relay-to (number 1): its port is wrong"),

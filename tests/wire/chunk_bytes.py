@@ -1,4 +1,4 @@
-"""Chunks made by hand, and a reader without any cleverness, to hold the real ones against."""
+"""Chunks made by hand, and a simple reader to compare the real one with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VIDEO = 9
 
 
 def basic_header(chunk_format: int, chunk_stream_id: int, size: int | None = None) -> bytes:
-    """The basic header; `size` forces a longer form than the id needs."""
+    """The basic header; `size` selects a longer form than the id needs."""
     size = size or (1 if chunk_stream_id < 64 else 2 if chunk_stream_id < 320 else 3)
     top = chunk_format * 64
     if size == 1:
@@ -67,7 +67,7 @@ def abort(chunk_stream_id: int) -> bytes:
 
 
 def pattern(length: int, start: int = 0) -> bytes:
-    """Bytes that differ from their neighbours, so that a lost or doubled one is seen."""
+    """Bytes that differ from their neighbours, so that a lost or repeated one shows."""
     return bytes((start + index * 7 + index // 256) % 256 for index in range(length))
 
 
@@ -97,7 +97,7 @@ def chunks_of(message: RawMessage, csid: int, chunk_size: int) -> list[bytes]:
 
 
 def interleave(lanes: Sequence[Sequence[bytes]], choose: Callable[[int], int]) -> list[tuple[int, bytes]]:
-    """The chunks of all lanes in one order; `choose(n)` picks which of the n lanes that have some goes on."""
+    """The chunks of all lanes in one order; `choose(n)` picks one of the n lanes that have chunks left."""
     waiting = {lane: list(chunks) for lane, chunks in enumerate(lanes) if chunks}
     order: list[tuple[int, bytes]] = []
     while waiting:
@@ -121,7 +121,7 @@ class _NaiveStream:
 
 @attrs.define
 class NaiveReader:
-    """Reads the chunks of a peer that repeats extended timestamps: whole chunks only, one after the other."""
+    """Reads whole chunks, one after the other, of a peer that repeats extended timestamps."""
 
     chunk_size: int = 128
     streams: dict[int, _NaiveStream] = attrs.field(factory=dict)
@@ -142,7 +142,7 @@ class NaiveReader:
         if len(stream.unfinished) < stream.length:
             return []
         payload, stream.unfinished = stream.unfinished, None
-        return self._obey(RawMessage(stream.type_id, stream.time, stream.stream_id, payload))
+        return self._apply(RawMessage(stream.type_id, stream.time, stream.stream_id, payload))
 
     @staticmethod
     def _basic_header(chunk: bytes) -> tuple[int, int, bytes]:
@@ -174,7 +174,7 @@ class NaiveReader:
             stream.time = (stream.time + stream.delta) % 2**32
         return rest
 
-    def _obey(self, message: RawMessage) -> list[RawMessage]:
+    def _apply(self, message: RawMessage) -> list[RawMessage]:
         value = int.from_bytes(message.payload[:4], "big")
         if message.type_id == 1:
             self.chunk_size = value

@@ -1,4 +1,4 @@
-"""What a peer can cost the chunk reader: bytes held, chunk streams, and work."""
+"""What a peer can cost the chunk reader: memory, chunk streams, and work."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def assert_exceeds(limit: str, pieces: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("header", [full(4, 0, 1001), medium(4, 0, 1001)], ids=["full", "medium"])
-def test_a_message_over_the_size_is_refused_at_its_header(header: bytes) -> None:
+def test_too_large_message_is_refused_at_its_header(header: bytes) -> None:
     assert_exceeds("message_size", [header])
 
 
-def test_a_message_of_just_the_size_is_taken() -> None:
+def test_message_of_the_largest_size_is_accepted() -> None:
     reader = ChunkReader(attrs.evolve(LIMITS, assembly_size=1000))
     reader.feed(set_chunk_size(1000))
     (message,) = reader.feed(full(4, 0, 1000) + pattern(1000))
     assert message.payload == pattern(1000)
 
 
-def test_the_default_takes_the_longest_message_of_the_wire() -> None:
+def test_default_limits_accept_the_longest_message_of_the_wire_format() -> None:
     reader = ChunkReader()
     reader.feed(set_chunk_size(2**31 - 1))
     payload = bytes(LARGEST_MESSAGE_LENGTH)
@@ -54,14 +54,14 @@ def test_unfinished_messages_of_all_chunk_streams_count_together() -> None:
     assert_exceeds("assembly_size", [*three, bare(3) + CHUNK[:117]])
 
 
-def test_unfinished_messages_up_to_the_limit_are_held() -> None:
+def test_unfinished_messages_up_to_the_limit_are_kept() -> None:
     reader = ChunkReader(LIMITS)
     feed_all(reader, [full(csid, 0, 244) + CHUNK for csid in (3, 4, 5)])
     (message,) = reader.feed(bare(3) + CHUNK[:116])
     assert len(message.payload) == 244
 
 
-def test_a_run_of_chunks_counts_too() -> None:
+def test_run_of_chunks_counts_as_unfinished() -> None:
     assert_exceeds("assembly_size", [full(4, 0, 1000) + CHUNK + (bare(4) + CHUNK) * 3])
 
 
@@ -79,7 +79,7 @@ ABANDON: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("abandon", ABANDON.values(), ids=ABANDON)
-def test_an_abandoned_message_does_not_count(abandon: Callable[[], bytes]) -> None:
+def test_abandoned_message_does_not_count(abandon: Callable[[], bytes]) -> None:
     reader = ChunkReader(LIMITS)
     reader.feed(full(4, 0, 1000) + CHUNK + bare(4) + CHUNK)
     for _ in range(10):
@@ -89,7 +89,7 @@ def test_an_abandoned_message_does_not_count(abandon: Callable[[], bytes]) -> No
         reader.feed(bare(4) + CHUNK)
 
 
-def test_a_finished_message_does_not_count() -> None:
+def test_finished_message_does_not_count() -> None:
     reader = ChunkReader(LIMITS)
     message = full(4, 0, 400) + CHUNK + (bare(4) + CHUNK) * 2 + bare(4) + CHUNK[:16]
     assert len(feed_all(reader, [piece for _ in range(10) for piece in (message[:200], message[200:])])) == 10
@@ -99,7 +99,7 @@ def test_a_finished_message_does_not_count() -> None:
 
 
 def allocated_by(action: Callable[[], object]) -> int:
-    """The peak of what this allocates, in bytes."""
+    """The peak of the memory that this allocates, in bytes."""
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -110,7 +110,7 @@ def allocated_by(action: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("chunk_size", [1, 128, 65536, 2**31 - 1])
-def test_nothing_is_allocated_by_what_a_peer_announces(chunk_size: int) -> None:
+def test_announced_length_allocates_nothing(chunk_size: int) -> None:
     reader = ChunkReader()
     reader.feed(set_chunk_size(chunk_size))
     first = full(4, 0, LARGEST_MESSAGE_LENGTH) + b"0"
@@ -118,7 +118,7 @@ def test_nothing_is_allocated_by_what_a_peer_announces(chunk_size: int) -> None:
     assert allocated_by(lambda: feed_all(reader, [first, b"123456789"] if chunk_size > 9 else [first])) < 4096
 
 
-def test_ten_bytes_of_a_16_mb_message_hold_under_a_kilobyte() -> None:
+def test_ten_bytes_of_a_16_mb_message_take_less_than_a_kilobyte() -> None:
     reader = ChunkReader()
     reader.feed(full(4, 0, LARGEST_MESSAGE_LENGTH) + b"0123456789")
     (stream,) = reader._streams.values()
@@ -129,7 +129,7 @@ def test_ten_bytes_of_a_16_mb_message_hold_under_a_kilobyte() -> None:
 
 
 def calls_of(action: Callable[[], object]) -> int:
-    """How many calls, of Python and of C functions, this makes."""
+    """The number of calls of Python and C functions."""
     calls = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:
@@ -171,12 +171,12 @@ WORK = {
 
 
 @pytest.mark.parametrize(("pieces", "most_calls"), WORK.values(), ids=WORK)
-def test_work_is_bounded(pieces: list[bytes], most_calls: float) -> None:
+def test_number_of_calls_is_bounded(pieces: list[bytes], most_calls: float) -> None:
     assert calls_of(lambda: feed_all(ChunkReader(), pieces)) < most_calls
 
 
 @pytest.mark.parametrize("read_size", [1, 1000])
-def test_work_grows_with_the_length_only(read_size: int) -> None:
+def test_number_of_calls_is_linear_in_the_length(read_size: int) -> None:
     def work(length: int) -> int:
         pieces = reads(message_in_chunks(length), read_size)
         return calls_of(lambda: feed_all(ChunkReader(), pieces))
@@ -185,7 +185,7 @@ def test_work_grows_with_the_length_only(read_size: int) -> None:
 
 
 class CountingBytes(bytes):
-    """Bytes that know how many of them were looked at by slices."""
+    """Bytes that count how many of them were read by slicing."""
 
     touched: int = 0
 
@@ -196,8 +196,8 @@ class CountingBytes(bytes):
 
 
 @pytest.mark.parametrize("row", ["aaab", "ab", "aab"])
-def test_alternating_chunk_streams_are_not_read_again_and_again(row: str) -> None:
-    # Looking for a run of chunks to the end of the read, at each chunk, would be the square of its length.
+def test_work_for_alternating_chunk_streams_is_linear(row: str) -> None:
+    # Looking ahead to the end of the read at each chunk would cost the square of its length.
     chunks = {"a": bare(4) + b"x", "b": bare(5) + b"y"}
 
     def touched(rows: int) -> int:

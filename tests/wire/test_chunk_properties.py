@@ -1,4 +1,4 @@
-"""The chunk reader and writer against whatever hypothesis thinks of, and against a naive reader."""
+"""Properties of the chunk reader and writer, and the reader compared with a naive one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TIMESTAMPS = st.one_of(
 )
 #: Around the default chunk size, and long enough for runs of small chunks.
 LENGTHS = st.one_of(st.integers(0, 40), st.sampled_from([127, 128, 129, 255, 256, 257, 1500]))
-#: Set Chunk Size and Abort would be obeyed, not returned.
+#: Without Set Chunk Size and Abort, which the reader does not return.
 TYPE_IDS = st.integers(3, 255)
 
 
@@ -54,7 +54,7 @@ def splits(draw: st.DrawFn, data: bytes) -> list[bytes]:
 
 # -- hostile bytes -----------------------------------------------------------------------------------------------
 
-#: Bytes that are likelier to be headers than noise: small lengths, known types, marks of extended timestamps.
+#: Bytes that are more often headers than random ones: small lengths, known types, extended timestamps.
 HEADER_LIKE = st.lists(
     st.sampled_from(
         [b"\x02", b"\x03", b"\x43", b"\x83", b"\xc3", b"\x00", b"\x01", b"\xff\xff\xff", b"\x00\x00\x04"]
@@ -71,7 +71,7 @@ def test_arbitrary_bytes_raise_only_remote_protocol_errors(data: st.DataObject, 
 
 
 @given(st.data(), HEADER_LIKE)
-def test_arbitrary_bytes_read_alike_however_they_are_cut(data: st.DataObject, incoming: bytes) -> None:
+def test_arbitrary_bytes_are_read_alike_however_they_are_split(data: st.DataObject, incoming: bytes) -> None:
     def outcome(pieces: list[bytes]) -> list[RawMessage] | str:
         try:
             return feed_all(ChunkReader(), pieces)
@@ -81,11 +81,11 @@ def test_arbitrary_bytes_read_alike_however_they_are_cut(data: st.DataObject, in
     assert outcome(data.draw(splits(incoming))) == outcome([incoming])
 
 
-# -- there and back ----------------------------------------------------------------------------------------------
+# -- written and read ----------------------------------------------------------------------------------------------
 
 
 @given(st.data(), st.lists(st.tuples(CHUNK_STREAM_IDS, messages()), max_size=8), CHUNK_SIZES)
-def test_what_the_writer_writes_the_reader_reads(
+def test_messages_survive_the_writer_and_the_reader(
     data: st.DataObject, sent: list[tuple[int, RawMessage]], chunk_size: int
 ) -> None:
     writer = ChunkWriter()
@@ -96,10 +96,10 @@ def test_what_the_writer_writes_the_reader_reads(
 
 
 @given(st.data(), CHUNK_STREAM_IDS, TIMESTAMPS, CHUNK_SIZES)
-def test_a_steady_stream_of_one_kind_survives(
+def test_steady_stream_survives_the_writer_and_the_reader(
     data: st.DataObject, csid: int, start: int, chunk_size: int
 ) -> None:
-    # Equal lengths and steady deltas lead the writer to its shortest headers.
+    # With equal lengths and steady deltas the writer uses its shortest headers.
     steps = data.draw(st.lists(st.sampled_from([0, 20, 20, 20, 0xFFFFFE, 0xFFFFFF, -5]), max_size=10))
     times = [start]
     for step in steps:
@@ -112,7 +112,7 @@ def test_a_steady_stream_of_one_kind_survives(
 
 
 @given(st.lists(st.tuples(CHUNK_STREAM_IDS, messages()), max_size=6), CHUNK_SIZES)
-def test_standalone_messages_survive_behind_any_others(
+def test_standalone_messages_survive_after_any_others(
     sent: list[tuple[int, RawMessage]], chunk_size: int
 ) -> None:
     encoded = b"".join(encode_standalone(message, csid, chunk_size) for csid, message in sent)
@@ -120,7 +120,7 @@ def test_standalone_messages_survive_behind_any_others(
 
 
 @given(st.data(), st.lists(st.lists(messages(), max_size=3), min_size=2, max_size=4), CHUNK_SIZES)
-def test_any_interleaving_of_chunk_streams_is_put_together(
+def test_interleaved_chunk_streams_are_read_as_by_the_naive_reader(
     data: st.DataObject, lanes: list[list[RawMessage]], chunk_size: int
 ) -> None:
     ids = data.draw(st.lists(CHUNK_STREAM_IDS, min_size=len(lanes), max_size=len(lanes), unique=True))
@@ -140,7 +140,7 @@ def test_any_interleaving_of_chunk_streams_is_put_together(
 
 
 class ChunkReaderMachine(RuleBasedStateMachine):
-    """A peer that does anything that chunks allow; reads end anywhere, also far behind what it sent."""
+    """A peer that sends anything that chunks allow; reads end anywhere."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ class ChunkReaderMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.media_chunk_streams)
     @rule(data=st.data(), count=st.integers(1, 40), fill=st.integers(0, 255))
-    def go_on_with_bare_headers(self, data: st.DataObject, count: int, fill: int) -> None:
+    def continue_with_bare_headers(self, data: st.DataObject, count: int, fill: int) -> None:
         csid = data.draw(st.sampled_from(self.media_chunk_streams))
         stream = self.naive.streams[csid]
         for index in range(count):
@@ -209,7 +209,7 @@ class ChunkReaderMachine(RuleBasedStateMachine):
         self.unread = self.unread[cut:]
 
     @invariant()
-    def nothing_is_made_up(self) -> None:
+    def messages_are_as_expected(self) -> None:
         assert self.read == self.expected[: len(self.read)]
 
     def teardown(self) -> None:

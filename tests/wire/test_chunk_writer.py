@@ -1,4 +1,4 @@
-"""The exact bytes that are sent, for one peer and for many."""
+"""The exact bytes of encoded messages, for one peer and for many."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def video(timestamp: int, payload: bytes = b"abc", stream_id: int = 1) -> RawMes
     return RawMessage(9, timestamp, stream_id, payload)
 
 
-#: What was sent before on chunk stream 4, what is sent now, and the header that this needs, in hexadecimal.
+#: The messages before on chunk stream 4, the message now, and the header of its chunk in hexadecimal.
 HEADERS: dict[str, tuple[list[RawMessage], RawMessage, str]] = {
     "the first is full": ([], audio(1000), "04 0003e8 000003 08 01000000"),
     "another type": ([audio(1000)], video(1020), "44 000014 000003 09"),
     "another length": ([audio(1000)], audio(1020, b"abcd"), "44 000014 000004 08"),
     "an empty message": ([audio(1000)], audio(1000, b""), "44 000000 000000 08"),
     "the same shape": ([audio(1000)], audio(1020), "84 000014"),
-    # What a bare header means directly behind a full one is read differently by different peers.
-    "never bare behind a full one": ([audio(20)], audio(40), "84 000014"),
+    # Peers differ in what a bare header directly after a full one means.
+    "never bare after a full one": ([audio(20)], audio(40), "84 000014"),
     "the same delta again": ([audio(0), audio(20)], audio(40), "c4"),
     "the same shape, delta zero twice": ([audio(0), audio(0)], audio(0), "c4"),
     "another delta": ([audio(0), audio(20)], audio(41), "84 000015"),
-    "the same delta behind a medium header": ([audio(0), video(20)], video(40), "c4"),
+    "the same delta after a medium header": ([audio(0), video(20)], video(40), "c4"),
     "back in time": ([audio(1000)], audio(999), "04 0003e7 000003 08 01000000"),
     "back in time, then forward": ([audio(1000), audio(980)], audio(1000), "84 000014"),
     "over the wrap": ([audio(2**32 - 1)], audio(5), "04 000005 000003 08 01000000"),
@@ -42,7 +42,7 @@ HEADERS: dict[str, tuple[list[RawMessage], RawMessage, str]] = {
 
 
 @pytest.mark.parametrize(("before", "message", "header"), HEADERS.values(), ids=HEADERS)
-def test_headers(before: list[RawMessage], message: RawMessage, header: str) -> None:
+def test_writer_uses_the_shortest_header(before: list[RawMessage], message: RawMessage, header: str) -> None:
     writer = ChunkWriter()
     reader = ChunkReader()
     for earlier in before:
@@ -52,7 +52,7 @@ def test_headers(before: list[RawMessage], message: RawMessage, header: str) -> 
     assert reader.feed(encoded) == [message]
 
 
-def test_chunk_streams_are_remembered_apart() -> None:
+def test_writer_remembers_each_chunk_stream() -> None:
     writer = ChunkWriter()
     writer.encode(audio(1000), 4)
     assert writer.encode(audio(1000), 6)[0] == 0x06
@@ -70,7 +70,7 @@ def test_chunk_streams_are_remembered_apart() -> None:
         (65599, "01ffff", "c1ffff"),
     ],
 )
-def test_basic_headers(csid: int, first: str, continuation: str) -> None:
+def test_basic_header_is_as_long_as_the_id_needs(csid: int, first: str, continuation: str) -> None:
     payload = b"p" * 129
     expected = f"{first} 000000 000081 09 01000000 {'70' * 128} {continuation} 70"
     assert ChunkWriter().encode(video(0, payload), csid) == bytes.fromhex(expected)
@@ -78,14 +78,14 @@ def test_basic_headers(csid: int, first: str, continuation: str) -> None:
 
 
 @pytest.mark.parametrize("csid", [-1, 0, 1, 65600])
-def test_chunk_stream_ids_that_do_not_exist(csid: int) -> None:
+def test_invalid_chunk_stream_ids_are_refused(csid: int) -> None:
     with pytest.raises(LocalProtocolError, match="chunk stream id"):
         ChunkWriter().encode(audio(0), csid)
     with pytest.raises(LocalProtocolError, match="chunk stream id"):
         encode_standalone(audio(0), csid, 128)
 
 
-def test_short_headers_are_cut_with_the_chunk_size_in_force() -> None:
+def test_payload_after_a_short_header_is_cut_into_chunks() -> None:
     writer = ChunkWriter()
     writer.encode(video(0), 4)
     writer.chunk_size = 2
@@ -113,7 +113,7 @@ def test_extended_timestamps_are_repeated_on_every_chunk(timestamp: int, field: 
     assert writer.encode(message, 4) == expected
 
 
-def test_standalone_headers_are_full_however_alike_the_messages_are() -> None:
+def test_standalone_headers_are_always_full() -> None:
     first, second = (encode_standalone(audio(20), 4, 128) for _ in range(2))
     assert first == second == bytes.fromhex("04 000014 000003 08 01000000 616263")
 
@@ -129,24 +129,24 @@ LONGEST = bytes(LARGEST_MESSAGE_LENGTH)
 TOO_LONG = bytes(LARGEST_MESSAGE_LENGTH + 1)
 
 
-def test_the_longest_message_fits() -> None:
+def test_longest_message_is_encoded() -> None:
     assert encode_standalone(video(0, LONGEST), 4, 65536)[4:7] == b"\xff\xff\xff"
 
 
 @pytest.mark.parametrize("before", [[], [video(0)], [audio(0)]], ids=["first", "same type", "other type"])
-def test_a_message_that_is_too_long_is_the_callers_fault(before: list[RawMessage]) -> None:
+def test_too_long_message_is_refused(before: list[RawMessage]) -> None:
     writer = ChunkWriter()
     for message in before:
         writer.encode(message, 4)
-    with pytest.raises(LocalProtocolError, match="does not fit"):
+    with pytest.raises(LocalProtocolError, match="is too long"):
         writer.encode(video(0, TOO_LONG), 4)
-    with pytest.raises(LocalProtocolError, match="does not fit"):
+    with pytest.raises(LocalProtocolError, match="is too long"):
         encode_standalone(video(0, TOO_LONG), 4, 128)
 
 
 @pytest.mark.parametrize("before", [[], [video(0)]], ids=["first", "later"])
-def test_what_could_not_be_encoded_leaves_no_trace(before: list[RawMessage]) -> None:
-    # The peer never saw it, so no later header may lean on it.
+def test_refused_message_does_not_affect_later_headers(before: list[RawMessage]) -> None:
+    # The peer did not get it, so no later header may depend on it.
     writer, untouched = ChunkWriter(), ChunkWriter()
     for message in before:
         assert writer.encode(message, 4) == untouched.encode(message, 4)

@@ -1,4 +1,4 @@
-"""Stream names in all the forms that clients give them, and the credentials that hide in them."""
+"""Stream names in all the forms that clients use, and the credentials in them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ APPLICATIONS: dict[str, tuple[dict[str, AmfValue], str, str]] = {
 
 
 @pytest.mark.parametrize(("properties", "app", "credentials"), APPLICATIONS.values(), ids=APPLICATIONS)
-def test_applications(properties: dict[str, AmfValue], app: str, credentials: str) -> None:
+def test_application_and_credentials_are_read_from_connect(
+    properties: dict[str, AmfValue], app: str, credentials: str
+) -> None:
     application = read_application(properties)
     assert application == Application(app, Secret(credentials))
 
@@ -61,7 +63,7 @@ NAMES: dict[str, tuple[Application, str, str, str]] = {
     "the same query on both": (application(credentials="a=1"), "key?a=1", "live/key", "a=1"),
     "query on the application only": (application(credentials="a=1"), "key", "live/key", "a=1"),
     "two question marks": (application(), "key?a?b", "live/key", "a?b"),
-    # Some platforms have nothing but a query for a key.
+    # The keys of some platforms are only a query.
     "question mark first": (application(), "?streamname=s&key=k", "live", "streamname=s&key=k"),
     "empty query": (application(), "key?", "live/key", ""),
     "mp4 prefix": (application(), "mp4:talk.mp4", "live/talk.mp4", ""),
@@ -71,7 +73,7 @@ NAMES: dict[str, tuple[Application, str, str, str]] = {
     "colon elsewhere": (application(), "a:b", "live/a:b", ""),
     "leading slash": (application(), "/key", "live/key", ""),
     "trailing slash": (application(), "key/", "live/key", ""),
-    "slash behind the prefix": (application(), "mp4:/key", "live/key", ""),
+    "slash after the prefix": (application(), "mp4:/key", "live/key", ""),
     "slash before the suffix": (application(), "key/.flv", "live/key", ""),
     "no application": (application(""), "key", "key", ""),
     "no name": (application(), "", "live", ""),
@@ -80,13 +82,15 @@ NAMES: dict[str, tuple[Application, str, str, str]] = {
 
 
 @pytest.mark.parametrize(("app", "name", "key", "credentials"), NAMES.values(), ids=NAMES)
-def test_stream_names(app: Application, name: str, key: str, credentials: str) -> None:
+def test_key_and_credentials_are_read_from_a_stream_name(
+    app: Application, name: str, key: str, credentials: str
+) -> None:
     found, secret = read_stream_name(app, name)
     assert str(found) == key
     assert secret == Secret(credentials)
 
 
-def test_the_place_of_the_split_does_not_matter() -> None:
+def test_key_is_the_same_wherever_it_is_split() -> None:
     keys = [
         read_stream_name(application(app), name)[0]
         for app, name in [("", "a/b/c"), ("a", "b/c"), ("a/b", "c"), ("a/b/c", "")]
@@ -101,7 +105,7 @@ def test_different_keys_are_different() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "/", "?token=t", "mp4:", ".flv"])
-def test_a_stream_without_any_name_is_refused(name: str) -> None:
+def test_stream_without_a_name_is_refused(name: str) -> None:
     with pytest.raises(RemoteProtocolError, match="no name"):
         read_stream_name(application(""), name)
 
@@ -114,16 +118,16 @@ def test_control_characters_are_refused(character: str) -> None:
         read_application({"app": f"a{character}b"})
 
 
-def test_the_length_is_limited() -> None:
+def test_too_long_names_are_refused() -> None:
     longest = "x" * (LONGEST_STREAM_KEY - len("live/"))
     assert read_stream_name(application(), longest)[0].name == longest
-    with pytest.raises(RemoteProtocolError, match="is the most"):
+    with pytest.raises(RemoteProtocolError, match="at most 4096 are allowed"):
         read_stream_name(application(), longest + "x")
-    with pytest.raises(RemoteProtocolError, match="is the most"):
+    with pytest.raises(RemoteProtocolError, match="at most 4096 are allowed"):
         read_application({"app": "x" * (LONGEST_STREAM_KEY + 1)})
 
 
-def test_joined_queries_are_not_repeated() -> None:
+def test_joined_queries_contain_each_query_once() -> None:
     assert join_queries("", "a", "b", "a", "") == Secret("a&b")
     assert not join_queries("", "")
 
@@ -140,7 +144,7 @@ def test_joined_queries_are_not_repeated() -> None:
     ],
     ids=["app", "tcUrl", "tcurl"],
 )
-def test_no_text_form_shows_the_query_of_an_application(properties: dict[str, AmfValue]) -> None:
+def test_query_of_an_application_is_never_shown(properties: dict[str, AmfValue]) -> None:
     found = read_application(properties)
     assert found.credentials.reveal() == "hidden"
     key, secret = read_stream_name(found, "key")
@@ -149,21 +153,21 @@ def test_no_text_form_shows_the_query_of_an_application(properties: dict[str, Am
         assert "hidden" not in f"{value!r} {value}"
 
 
-def test_no_text_form_shows_the_query_of_a_name() -> None:
+def test_query_of_a_stream_name_is_never_shown() -> None:
     key, secret = read_stream_name(application(), "key?hidden")
     assert secret.reveal() == "hidden"
     assert "hidden" not in f"{key!r} {key} {secret!r} {secret}"
 
 
 @pytest.mark.parametrize("name", ["a\nb?hidden", "x" * 5000 + "?hidden", "?hidden"])
-def test_no_error_shows_the_query(name: str) -> None:
+def test_errors_do_not_show_the_query(name: str) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         read_stream_name(application("", "hidden too"), name)
     assert "hidden" not in f"{caught.value!r}"
 
 
 @given(st.text(max_size=30), st.text(max_size=30), st.text(max_size=30))
-def test_no_name_is_worse_than_a_remote_protocol_error(app: str, url: str, name: str) -> None:
+def test_arbitrary_names_raise_only_remote_protocol_errors(app: str, url: str, name: str) -> None:
     with contextlib.suppress(RemoteProtocolError):
         key, secret = read_stream_name(read_application({"app": app, "tcUrl": f"rtmp://{url}"}), name)
         assert "?" not in str(key)

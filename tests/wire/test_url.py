@@ -1,4 +1,4 @@
-"""Addresses of streams on other servers, and that their secrets stay secret."""
+"""URLs of streams on other servers; their secrets stay secret."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def key_of(text: str) -> str:
     return RtmpUrl.parse(text).key.reveal()
 
 
-# -- places --------------------------------------------------------------------------------------------------
+# -- hosts --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -35,15 +35,17 @@ def key_of(text: str) -> str:
         ("rtmp://bücher.example/app/k", "rtmp", "bücher.example", 1935, "bücher.example:1935/app", None),
     ],
 )
-def test_where_it_leads(text: str, scheme: str, host: str, port: int, place: str, tc_url: str | None) -> None:
+def test_scheme_host_and_port_are_parsed(
+    text: str, scheme: str, host: str, port: int, place: str, tc_url: str | None
+) -> None:
     url = RtmpUrl.parse(text)
-    assert (url.scheme, url.host, url.port, url.place) == (scheme, host, port, place)
+    assert (url.scheme, url.host, url.port, url.location) == (scheme, host, port, place)
     assert url.secure is (scheme == "rtmps")
     if tc_url is not None:
         assert url.tc_url == tc_url
 
 
-def test_an_ipv6_host_keeps_its_brackets_in_what_the_server_is_told() -> None:
+def test_ipv6_host_keeps_its_brackets_in_tc_url() -> None:
     assert RtmpUrl.parse("rtmp://[2001:db8::1]/app/key").tc_url == "rtmp://[2001:db8::1]/app"
 
 
@@ -66,13 +68,13 @@ def test_an_ipv6_host_keeps_its_brackets_in_what_the_server_is_told() -> None:
         ("user:p%C3%A4ss@", "user", "päss"),
     ],
 )
-def test_user_and_password(written: str, user: str, password: str) -> None:
+def test_user_and_password_are_parsed(written: str, user: str, password: str) -> None:
     url = RtmpUrl.parse(f"rtmp://{written}host:1936/app/key")
     assert (url.user, url.password.reveal()) == (user, password)
     assert (url.host, url.port, url.app, url.key.reveal()) == ("host", 1936, "app", "key")
 
 
-def test_an_at_sign_in_the_key_makes_no_user() -> None:
+def test_at_sign_in_the_key_does_not_begin_a_user() -> None:
     url = RtmpUrl.parse("rtmp://host:1935/app/key@x:y")
     assert (url.host, url.user, url.key.reveal()) == ("host", "", "key@x:y")
 
@@ -95,14 +97,14 @@ def test_an_at_sign_in_the_key_makes_no_user() -> None:
         "/key",
     ],
 )
-def test_a_key_is_taken_as_it_is(key: str) -> None:
+def test_key_is_everything_after_the_application(key: str) -> None:
     url = RtmpUrl.parse(f"rtmp://host/app/{key}")
     assert (url.app, url.key.reveal()) == ("app", key)
     assert not url.app_query
 
 
 @pytest.mark.parametrize("text", ["rtmp://host/app", "rtmp://host/app/", "rtmp://host:1935/app"])
-def test_without_a_key(text: str) -> None:
+def test_url_may_have_no_key(text: str) -> None:
     url = RtmpUrl.parse(text)
     assert url.app == "app"
     assert not url.key
@@ -110,7 +112,7 @@ def test_without_a_key(text: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["token=abc", "path=/a/b", "a=1&b=?", "x=/y?z"])
-def test_a_query_before_any_key_belongs_to_the_application(query: str) -> None:
+def test_query_before_any_key_belongs_to_the_application(query: str) -> None:
     url = RtmpUrl.parse(f"rtmp://host/app?{query}")
     assert (url.app, url.app_query.reveal(), url.key.reveal()) == ("app", query, "")
     assert url.app_with_query == f"app?{query}"
@@ -126,12 +128,12 @@ def test_a_query_before_any_key_belongs_to_the_application(query: str) -> None:
         ("/app/instance?a=b/c", "app/instance", "a=b/c"),
     ],
 )
-def test_with_the_key_apart_the_whole_path_is_the_application(path: str, app: str, query: str) -> None:
+def test_whole_path_is_the_application_if_the_key_is_separate(path: str, app: str, query: str) -> None:
     url = RtmpUrl.parse(f"rtmp://host{path}", Secret("a/b?c"))
     assert (url.app, url.app_query.reveal(), url.key.reveal()) == (app, query, "a/b?c")
 
 
-# -- one source's address ------------------------------------------------------------------------------------
+# -- the URL for one source ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -144,12 +146,12 @@ def test_with_the_key_apart_the_whole_path_is_the_application(path: str, app: st
         ("rtmp://host/x-{app}-{name}/{app}_{name}?k={name}", "x-live-cam", "live_cam?k=cam"),
     ],
 )
-def test_templates(text: str, app: str, key: str) -> None:
+def test_placeholders_are_filled_in(text: str, app: str, key: str) -> None:
     filled = RtmpUrl.parse(text).filled_in("live", "cam")
     assert (filled.app, filled.key.reveal()) == (app, key)
 
 
-def test_a_template_keeps_the_rest() -> None:
+def test_filled_in_url_keeps_everything_else() -> None:
     url = RtmpUrl.parse("rtmps://u:p@host:1/app?q=1").filled_in("live", "cam")
     assert (url.user, url.password.reveal(), url.port, url.app_query.reveal()) == ("u", "p", 1, "q=1")
 
@@ -168,20 +170,20 @@ def test_a_template_keeps_the_rest() -> None:
         ("rtmp://host/app/key", "rtmp://host/App/key", False),
     ],
 )
-def test_the_same_place_however_it_is_written(one: str, other: str, same: bool) -> None:
-    assert (RtmpUrl.parse(one).same_place == RtmpUrl.parse(other).same_place) is same
+def test_identity_is_the_same_however_the_url_is_written(one: str, other: str, same: bool) -> None:
+    assert (RtmpUrl.parse(one).identity == RtmpUrl.parse(other).identity) is same
 
 
-# -- bad ones ------------------------------------------------------------------------------------------------
+# -- wrong URLs ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("", "no address"),
-        ("host/app/key", "no address"),
-        ("host", "no address"),
-        ("rtmp:/host/app", "no address"),
+        ("", "not an RTMP URL"),
+        ("host/app/key", "not an RTMP URL"),
+        ("host", "not an RTMP URL"),
+        ("rtmp:/host/app", "not an RTMP URL"),
         ("http://host/app/key", "scheme is 'http'"),
         ("rtmpe://host/app/key", "scheme is 'rtmpe'"),
         ("://host/app/key", "scheme is ''"),
@@ -199,7 +201,7 @@ def test_the_same_place_however_it_is_written(one: str, other: str, same: bool) 
         ("rtmp://host//key", "no application"),
         ("rtmp://host/?a=b", "no application"),
         ("rtmp://host?a=b", "no application"),
-        ("rtmp://host/a\x1b[2Jb/key", "application has control characters"),
+        ("rtmp://host/a\x1b[2Jb/key", "application contains control characters"),
         ("rtmp://host/app/\ud800", "cannot be sent"),
         ("rtmp://host:/app/key", "port"),
         ("rtmp://host:0/app/key", "port"),
@@ -212,7 +214,7 @@ def test_the_same_place_however_it_is_written(one: str, other: str, same: bool) 
         ("rtmp://[::1/app/key", "no host"),
     ],
 )
-def test_a_bad_address_is_one_clear_sentence(text: str, word: str) -> None:
+def test_wrong_url_is_reported_in_one_sentence(text: str, word: str) -> None:
     with pytest.raises(ConfigError) as caught:
         RtmpUrl.parse(text)
     sentence = str(caught.value)
@@ -223,14 +225,14 @@ def test_a_bad_address_is_one_clear_sentence(text: str, word: str) -> None:
     assert "password@" not in sentence
 
 
-def test_a_slash_in_a_password_shows_nothing_of_it() -> None:
+def test_password_with_a_slash_is_not_shown() -> None:
     with pytest.raises(ConfigError) as caught:
         RtmpUrl.parse("rtmp://user:hunter2/x@host/app/key")
     assert "hunter2" not in str(caught.value)
     assert "%2F" in str(caught.value)
 
 
-def test_a_key_given_apart_that_cannot_be_sent() -> None:
+def test_separate_key_that_cannot_be_sent_is_refused() -> None:
     with pytest.raises(ConfigError, match="cannot be sent"):
         RtmpUrl.parse("rtmp://host/app", Secret("\udc80"))
 
@@ -239,10 +241,10 @@ def test_a_key_given_apart_that_cannot_be_sent() -> None:
 
 
 def shown(url: RtmpUrl) -> str:
-    return "\n".join([str(url), repr(url), url.place, f"{url}", f"{url!r}"])
+    return "\n".join([str(url), repr(url), url.location, f"{url}", f"{url!r}"])
 
 
-def test_what_is_shown_has_no_secret_in_it() -> None:
+def test_shown_url_contains_no_secret() -> None:
     for text in (
         "rtmp://user:PASSWORD@host/app/KEYKEY",
         "rtmp://user:PASSWORD@host/app?token=QUERYQUERY",
@@ -254,7 +256,7 @@ def test_what_is_shown_has_no_secret_in_it() -> None:
     assert str(RtmpUrl.parse("rtmp://user:p@host/app/key")) == "rtmp://host:1935/app/***"
 
 
-def test_the_key_is_not_in_what_the_server_is_called() -> None:
+def test_tc_url_does_not_contain_the_key() -> None:
     url = RtmpUrl.parse("rtmp://u:PASSWORD@host/app/KEYKEY?a=b")
     assert url.tc_url == "rtmp://host/app"
 
@@ -270,33 +272,33 @@ pieces = st.lists(
 
 
 @given(st.text() | pieces, st.none() | st.text(max_size=5).map(Secret))
-def test_any_text_is_an_address_or_told_to_be_none(text: str, key: Secret | None) -> None:
+def test_arbitrary_text_is_parsed_or_raises_only_a_config_error(text: str, key: Secret | None) -> None:
     with contextlib.suppress(ConfigError):
         url = RtmpUrl.parse(text, key)
         assert url.host
         assert url.app
         assert 1 <= url.port <= 65535
-        assert url.place.isprintable()
+        assert url.location.isprintable()
 
 
 @given(pieces, pieces)
-def test_a_marked_key_and_password_are_never_shown(before: str, behind: str) -> None:
+def test_key_and_password_are_never_shown(before: str, after: str) -> None:
     for text in (
-        f"rtmp://host/app/{before}{MARK}{behind}",
-        f"rtmp://host/app?{before}{MARK}{behind}",
-        f"rtmp://user:{MARK}{before.replace('/', '')}@host/app/key{behind}",
-        f"rtmp://user:{before.replace('/', '')}{MARK}@host/app/key{behind}",
+        f"rtmp://host/app/{before}{MARK}{after}",
+        f"rtmp://host/app?{before}{MARK}{after}",
+        f"rtmp://user:{MARK}{before.replace('/', '')}@host/app/key{after}",
+        f"rtmp://user:{before.replace('/', '')}{MARK}@host/app/key{after}",
         f"rtmp://user:{MARK}/{before}@host/app/key",
     ):
         try:
-            told = shown(RtmpUrl.parse(text))
+            output = shown(RtmpUrl.parse(text))
         except ConfigError as error:
-            told = str(error)
-        assert MARK not in told
+            output = str(error)
+        assert MARK not in output
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_a_key_given_apart_is_sent_as_it_is(key: str) -> None:
+def test_separate_key_is_kept_as_it_is(key: str) -> None:
     url = RtmpUrl.parse("rtmp://host/app", Secret(key))
     assert url.key.reveal() == key
     if key:
@@ -304,21 +306,21 @@ def test_a_key_given_apart_is_sent_as_it_is(key: str) -> None:
         assert url.filled_in("live", "cam").key.reveal() == replaced
 
 
-def test_a_key_left_in_the_address_is_not_shown() -> None:
-    """Who pastes the whole address and the key apart makes an easy mistake; it must not show the key."""
+def test_key_left_in_the_url_is_not_shown() -> None:
+    # Users paste the whole URL although they give the key separately.
     url = RtmpUrl.parse("rtmp://host/live/KEYMARK", Secret("other"))
     assert url.app == "live/KEYMARK"
     assert str(url) == "rtmp://host:1935/live/.../***"
-    assert "KEYMARK" not in url.place
+    assert "KEYMARK" not in url.location
 
 
 @pytest.mark.parametrize(
     "text", ["rtmp://host/app/{nme}", "rtmp://host/{ap}/key", "rtmp://host/app/x-{stream}"]
 )
-def test_an_unknown_placeholder_is_refused(text: str) -> None:
+def test_unknown_placeholder_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="placeholder"):
         RtmpUrl.parse(text)
 
 
-def test_braces_that_are_no_placeholder_belong_to_the_key() -> None:
+def test_other_braces_belong_to_the_key() -> None:
     assert RtmpUrl.parse("rtmp://host/app/{12}{}").key.reveal() == "{12}{}"
