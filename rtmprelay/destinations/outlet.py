@@ -71,7 +71,7 @@ class Outlet:
     # Each is set on the way into the state that uses it.
     _attempt: Deferred[RtmpPublisherProtocol]
     _publisher: RtmpPublisherProtocol
-    _endreason: str
+    _end_reason: str
 
     def __init__(
         self,

@@ -136,6 +136,47 @@ class ReactionTests(DestinationTestCase):
             assert self.flushLoggedErrors() == [], kind.__name__
             assert len(self.relay.events_of(events.DestinationClosed)) == 1, kind.__name__
 
+    def test_program_may_reconnect_or_disable_a_destination_at_any_event(self) -> None:
+        for kind in events.event_types():
+            if not issubclass(kind, events.DestinationEvent):
+                continue
+            for reaction in (self.destinations.reconnect, self.destinations.disable):
+                with self.subTest(event=kind.__name__, reaction=reaction.__name__):
+                    self.run_through_failures(kind, reaction.__name__)
+
+    def run_through_failures(self, kind: type[events.Event], reaction: str) -> None:
+        """Lose the server, the publisher and the server again; react to the first event of this kind."""
+        self.setUp()
+        stub = self.relay.add_stub()
+        reacted: list[bool] = []
+
+        def react() -> None:
+            if not reacted:
+                reacted.append(True)
+                getattr(self.destinations, reaction)("one")
+
+        self.react(kind, react)
+        self.relay.add_destination(max_retries=1)
+        encoder = self.live()
+        self.relay.advance(6)
+        stub.failure = ConnectionRefusedError()
+        stub.lose_all()
+        # The first group is lost, the second one is sent with the next connection.
+        self.relay.send(encoder, *group(200), *group(400))
+        self.relay.advance(10)
+        stub.failure = None
+        self.destinations.reconnect("one")
+        self.relay.advance(60)
+        encoder.disconnect(clean=False)
+        self.relay.advance(1)
+        encoder = self.live()
+        encoder.disconnect(clean=False)
+        self.relay.advance(20)
+        assert self.flushLoggedErrors() == []
+        assert self.relay.status().outlets == ()
+        assert stub.open_connections == []
+        assert reacted or kind is events.DestinationSourceRefused
+
     def test_destination_removed_before_its_turn_gets_no_stream(self) -> None:
         stubs = [self.relay.add_stub(), self.relay.add_stub("two")]
         self.react(
