@@ -30,7 +30,7 @@ from rtmprelay.service import RelayService
 from rtmprelay.streams.frames import FrameBatch, LiveFrame
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.wire.url import RtmpUrl
-from tests.helpers import LOOPBACK, SocketClient, connect_client, the_reactor, until
+from tests.helpers import LOOPBACK, SocketClient, connect_client, group, start_frames, the_reactor, until
 
 _E = TypeVar("_E", bound=Event)
 
@@ -234,6 +234,17 @@ class Harness:
         player = await play(the_reactor(), self.relay.url(key))
         player.deliver_to(self.played.extend)
         self._clients.append(player)
+
+    async def publish_and_play(self, endpoint: str | IStreamClientEndpoint) -> None:
+        """Publish a stream over an endpoint, and check that a player gets all of it over the same one."""
+        encoder = await self.connect(endpoint)
+        await encoder.publish("cam")
+        player = await self.connect(endpoint)
+        await player.play("cam")
+        sent = [*start_frames(), *group(0, size=3000), *group(200, size=90_000)]
+        encoder.send(*sent)
+        await until(lambda: len(player.frames) >= len(sent), "all frames")
+        assert player.frames == sent
 
     def status(self, name: str) -> DestinationStatus:
         """The status of a destination."""

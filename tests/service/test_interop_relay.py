@@ -59,8 +59,8 @@ async def play_all(ffmpeg: FFmpeg, urls: list[str]) -> list[Capture]:
 
 
 @real_reactor_test
-async def test_three_destinations_get_the_same(ffmpeg: FFmpeg, harness: Harness, nginx: int) -> None:
-    """nginx-rtmp and two servers of ours; a dead one beside them changes nothing."""
+async def test_nginx_and_two_relays_get_the_same_stream(ffmpeg: FFmpeg, harness: Harness, nginx: int) -> None:
+    """A fourth destination, on a closed port, changes nothing."""
     source = ffmpeg.make("relayed.flv", f"-f lavfi -i testsrc=rate=25 -f lavfi -i sine -t 8 {H264_AAC}")
     first, second = harness.start_sink(), harness.start_sink()
     urls = [
@@ -97,8 +97,8 @@ def assert_same_packets(played: Capture, published: Capture) -> None:
 
 
 @real_reactor_test
-async def test_a_chain_of_two_relays(ffmpeg: FFmpeg, harness: Harness) -> None:
-    """Encoder, relay, relay, player: nothing is lost or changed, and both hops have the same digest."""
+async def test_stream_passes_two_relays_unchanged(ffmpeg: FFmpeg, harness: Harness) -> None:
+    """Nothing is lost or changed, and both relays show the same digest."""
     source = ffmpeg.make("relayed.flv", f"-f lavfi -i testsrc=rate=25 -f lavfi -i sine -t 8 {H264_AAC}")
     last = harness.start_sink()
     middle = harness.start_relay(destinations=[to("last", f"rtmp://127.0.0.1:{last.port}/live/end")])

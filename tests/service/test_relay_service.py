@@ -6,21 +6,13 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
-from typing import cast
 
 import pytest
 from twisted.application.service import MultiService
 from twisted.internet.defer import Deferred
-from twisted.internet.endpoints import SSL4ClientEndpoint, TCP4ClientEndpoint, connectProtocol
 from twisted.internet.error import CannotListenError
-from twisted.internet.interfaces import IAddress, IListeningPort, IStreamServerEndpoint
-from twisted.internet.protocol import Protocol, connectionDone
-from twisted.internet.ssl import Certificate, optionsForClientTLS
+from twisted.internet.interfaces import IListeningPort, IStreamServerEndpoint
 from twisted.logger import LogEvent, globalLogPublisher
-from twisted.python.failure import Failure
-from typing_extensions import override
 from zope.interface import implementer
 
 from rtmprelay import events
@@ -29,85 +21,23 @@ from rtmprelay.media import MediaFrame
 from rtmprelay.rtmp.admission import AdmissionLimits
 from rtmprelay.service import Listener, RelayService
 from rtmprelay.streams.limits import QueueLimits
-from rtmprelay.wire.handshake import ClientHandshake
 from tests.helpers import (
-    EventList,
-    ProxiedClient,
-    SocketClient,
-    connect_client,
+    LOOPBACK,
     group,
     keyframe,
-    real_reactor_fixture,
     real_reactor_test,
-    start_frames,
-    the_reactor,
     until,
 )
-
-LOOPBACK = "tcp:0:interface=127.0.0.1"
-
-Start = Callable[..., RelayService]
-Connect = Callable[..., Awaitable[SocketClient]]
-
-
-def port_of(address: IAddress) -> int:
-    return int(getattr(address, "port"))  # noqa: B009
-
-
-def endpoint_of(service: RelayService) -> str:
-    return f"tcp:127.0.0.1:{port_of(service.addresses[0])}"
-
-
-@real_reactor_fixture
-async def start() -> AsyncIterator[Start]:
-    """Start relays that are stopped behind the test."""
-    services: list[RelayService] = []
-
-    def start_one(*listen: str, config: RelayConfig | None = None) -> RelayService:
-        service = RelayService(config or RelayConfig(listen=listen or (LOOPBACK,)))
-        services.append(service)
-        service.startService()
-        return service
-
-    yield start_one
-    for service in services:
-        await service.stopService()
-
-
-@real_reactor_fixture
-async def connect() -> AsyncIterator[Connect]:
-    """Make clients that are closed behind the test."""
-    clients: list[SocketClient] = []
-
-    async def connect_one(where: object, app: str = "live") -> SocketClient:
-        client = await connect_client(cast(str, where), app)
-        clients.append(client)
-        return client
-
-    yield connect_one
-    for client in clients:
-        await client.close()
-
-
-async def publish_and_play(connect: Connect, endpoint: object) -> None:
-    """What is published over an endpoint is what is played over it."""
-    encoder = await connect(endpoint)
-    await encoder.publish("cam")
-    player = await connect(endpoint)
-    await player.play("cam")
-    sent = [*start_frames(), *group(0, size=3000), *group(200, size=90_000)]
-    encoder.send(*sent)
-    await until(lambda: len(player.frames) >= len(sent), "all frames")
-    assert player.frames == sent
+from tests.service.harness import Harness, Relay
 
 
 @real_reactor_test
-async def test_publish_and_play(start: Start, connect: Connect) -> None:
-    await publish_and_play(connect, endpoint_of(start()))
+async def test_player_gets_what_is_published(harness: Harness) -> None:
+    await harness.publish_and_play(harness.start_relay().endpoint)
 
 
 @real_reactor_test
-async def test_a_child_of_another_service(connect: Connect) -> None:
+async def test_relay_works_as_a_child_of_another_service(harness: Harness) -> None:
     parent = MultiService()
     service = RelayService(RelayConfig(listen=(LOOPBACK,)))
     service.setServiceParent(parent)
@@ -116,45 +46,45 @@ async def test_a_child_of_another_service(connect: Connect) -> None:
     parent.startService()
     try:
         assert len(service.addresses) == 1
-        assert port_of(service.addresses[0]) > 0
-        await publish_and_play(connect, endpoint_of(service))
+        assert Relay(service).port > 0
+        await harness.publish_and_play(Relay(service).endpoint)
     finally:
         await parent.stopService()
     assert service.addresses == []
 
 
 @real_reactor_test
-async def test_two_in_one_process_know_nothing_of_each_other(start: Start, connect: Connect) -> None:
-    first, second = start(), start()
-    encoder = await connect(endpoint_of(first))
+async def test_two_relays_in_one_process_have_streams_of_their_own(harness: Harness) -> None:
+    first, second = harness.start_relay(), harness.start_relay()
+    encoder = await harness.connect(first.endpoint)
     await encoder.publish("cam")
-    stranger = await connect(endpoint_of(second))
+    stranger = await harness.connect(second.endpoint)
     stranger.session.play("cam")
     stranger.flush()
     await until(lambda: stranger.codes, "an answer to play")
     assert stranger.codes == ["NetStream.Play.StreamNotFound"]
-    await publish_and_play(connect, endpoint_of(second))
+    await harness.publish_and_play(second.endpoint)
 
 
 @real_reactor_test
-async def test_one_service_on_several_ports(start: Start, connect: Connect) -> None:
-    service = start(LOOPBACK, LOOPBACK)
-    first, second = (port_of(address) for address in service.addresses)
-    assert first != second
-    encoder = await connect(f"tcp:127.0.0.1:{first}")
+async def test_streams_are_shared_by_all_ports(harness: Harness) -> None:
+    relay = harness.start_relay(LOOPBACK, LOOPBACK)
+    first, second = (getattr(address, "port", 0) for address in relay.service.addresses)
+    assert relay.port == first != second
+    encoder = await harness.connect()
     await encoder.publish("cam")
-    player = await connect(f"tcp:127.0.0.1:{second}")
+    player = await harness.connect(f"tcp:127.0.0.1:{second}")
     await player.play("cam")
     encoder.send(keyframe(0))
     await until(lambda: player.frames, "a frame")
 
 
 @real_reactor_test
-async def test_start_and_stop_twice(connect: Connect) -> None:
+async def test_relay_may_be_started_again(harness: Harness) -> None:
     service = RelayService(RelayConfig(listen=(LOOPBACK,)))
     for _ in range(2):
         service.startService()
-        client = await connect(endpoint_of(service))
+        client = await harness.connect(Relay(service))
         await client.publish("cam")
         await service.stopService()
         await until(lambda client=client: client.lost is not None, "the end")  # type: ignore[misc]
@@ -164,17 +94,17 @@ async def test_start_and_stop_twice(connect: Connect) -> None:
 
 
 @real_reactor_test
-async def test_stopping_closes_the_port(start: Start) -> None:
-    service = start()
-    port = port_of(service.addresses[0])
-    await service.stopService()
+async def test_stop_closes_the_port(harness: Harness) -> None:
+    relay = harness.start_relay()
+    port = relay.port
+    await relay.service.stopService()
     with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port), 1):
         pass
 
 
 @real_reactor_test
-async def test_a_port_in_use_is_an_error_at_start(start: Start) -> None:
-    port = port_of(start().addresses[0])
+async def test_port_in_use_is_an_error_at_start(harness: Harness) -> None:
+    port = harness.start_relay().port
     for begin in (RelayService.startService, RelayService.privilegedStartService):
         second = RelayService(RelayConfig(listen=(f"tcp:{port}:interface=127.0.0.1",)))
         with pytest.raises(CannotListenError, match=str(port)):
@@ -184,7 +114,7 @@ async def test_a_port_in_use_is_an_error_at_start(start: Start) -> None:
 
 @implementer(IStreamServerEndpoint)
 class LateEndpoint:
-    """An endpoint that takes its time."""
+    """An endpoint that opens its port later."""
 
     def __init__(self) -> None:
         self.opening: Deferred[IListeningPort] = Deferred()
@@ -194,9 +124,9 @@ class LateEndpoint:
 
 
 @real_reactor_test
-async def test_a_port_that_fails_later_is_told_in_the_log(start: Start) -> None:
+async def test_port_that_cannot_be_opened_later_is_logged(harness: Harness) -> None:
     endpoint = LateEndpoint()
-    listener = Listener(endpoint, start().factory)
+    listener = Listener(endpoint, harness.start_relay().service.factory)
     lines: list[LogEvent] = []
     globalLogPublisher.addObserver(lines.append)  # type: ignore[arg-type]
     try:
@@ -210,72 +140,66 @@ async def test_a_port_that_fails_later_is_told_in_the_log(start: Start) -> None:
 
 
 @real_reactor_test
-async def test_a_service_that_stops_before_its_port_is_open(start: Start) -> None:
-    listener = Listener(LateEndpoint(), start().factory)
+async def test_listener_may_stop_before_its_port_is_open(harness: Harness) -> None:
+    listener = Listener(LateEndpoint(), harness.start_relay().service.factory)
     listener.startService()
     await listener.stopService()
     assert listener.address is None
 
 
 @real_reactor_test
-async def test_a_client_is_told_that_the_service_stops(start: Start, connect: Connect) -> None:
-    service = start()
-    encoder = await connect(endpoint_of(service))
+async def test_stop_says_goodbye_to_clients(harness: Harness) -> None:
+    relay = harness.start_relay()
+    encoder = await harness.connect(relay.endpoint)
     await encoder.publish("cam")
-    player = await connect(endpoint_of(service))
+    player = await harness.connect(relay.endpoint)
     await player.play("cam")
-    await service.stopService()
+    await relay.service.stopService()
     await until(lambda: encoder.lost and player.lost, "the end")
     assert encoder.codes[-1] == "NetStream.Unpublish.Success"
     assert player.codes[-1] == "NetStream.Play.UnpublishNotify"
 
 
 @real_reactor_test
-async def test_small_messages_do_not_wait(start: Start, connect: Connect) -> None:
-    service = start()
-    await connect(endpoint_of(service))
-    (protocol,) = service.factory.connections
+async def test_connections_send_small_messages_at_once(harness: Harness) -> None:
+    relay = harness.start_relay()
+    await harness.connect(relay.endpoint)
+    (protocol,) = relay.service.factory.connections
     accepted = protocol.transport.getHandle()  # type: ignore[union-attr]
     assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 
 @real_reactor_test
-async def test_the_configuration_reaches_the_connections(start: Start, connect: Connect) -> None:
-    config = RelayConfig(
-        listen=(LOOPBACK,),
-        chunk_size=4096,
-        admission_limits=AdmissionLimits(max_connections=1),
-        statistics_interval=7.0,
+async def test_connections_use_the_configuration(harness: Harness) -> None:
+    relay = harness.start_relay(
+        chunk_size=4096, admission_limits=AdmissionLimits(max_connections=1), statistics_interval=7.0
     )
-    service = start(config=config)
-    sink = EventList()
-    service.events.add_sink(sink)
-    await connect(endpoint_of(service))
-    (protocol,) = service.factory.connections
+    await harness.connect(relay.endpoint)
+    (protocol,) = relay.service.factory.connections
     assert protocol.session.channel.chunk_size == 4096
-    assert service.factory.settings.statistics_interval == 7.0
-    refused = socket.create_connection(("127.0.0.1", port_of(service.addresses[0])), 5)
+    assert relay.service.factory.settings.statistics_interval == 7.0
+    refused = socket.create_connection(("127.0.0.1", relay.port), 5)
     with refused:
-        await until(lambda: sink.of(events.ConnectionRefused), "a refusal")
+        await until(lambda: relay.of(events.ConnectionRefused), "a refusal")
 
 
 @real_reactor_test
-async def test_a_real_stalled_socket_beside_a_good_one(start: Start, connect: Connect) -> None:
+async def test_stalled_player_has_a_bounded_queue_and_disturbs_nobody(harness: Harness) -> None:
     limits = QueueLimits(max_bytes=500_000, max_ms=5000)
-    service = start(config=RelayConfig(listen=(LOOPBACK,), queue_limits=limits))
-    endpoint = endpoint_of(service)
-    encoder = await connect(endpoint)
+    relay = harness.start_relay(LOOPBACK, queue_limits=limits)
+    endpoint = relay.endpoint
+    encoder = await harness.connect(endpoint)
     await encoder.publish("cam")
-    good = await connect(endpoint)
+    good = await harness.connect(endpoint)
     await good.play("cam")
-    stalled = await connect(endpoint)
+    stalled = await harness.connect(endpoint)
     assert stalled.transport is not None
     handle = stalled.transport.getHandle()  # type: ignore[attr-defined]
     handle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
     await stalled.play("cam")
     stalled.transport.pauseProducing()  # type: ignore[attr-defined]
-    (player,) = service.factory.connections[2].consumers()
+    (player,) = relay.service.factory.connections[2].consumers()
     sent: list[MediaFrame] = []
     for begin in range(0, 40_000, 400):
         frames = group(begin, 10, 9000)
@@ -292,135 +216,3 @@ async def test_a_real_stalled_socket_beside_a_good_one(start: Start, connect: Co
     encoder.send(keyframe(50_000))
     await until(lambda: stalled.frames[-1:] == [keyframe(50_000)], "the stalled player to catch up")
     assert player.account.messages_sent == len(stalled.frames)
-
-
-def tls_endpoint(service: RelayService, certificate_file: Path) -> SSL4ClientEndpoint:
-    trusted = Certificate.loadPEM(certificate_file.read_bytes())
-    options = optionsForClientTLS("127.0.0.1", trustRoot=trusted)
-    return SSL4ClientEndpoint(the_reactor(), "127.0.0.1", port_of(service.addresses[0]), options)
-
-
-def tls_listen(certificate: tuple[Path, Path]) -> str:
-    return f"ssl:0:interface=127.0.0.1:privateKey={certificate[0]}:certKey={certificate[1]}"
-
-
-@real_reactor_test
-async def test_publish_and_play_over_tls(
-    start: Start, connect: Connect, certificate: tuple[Path, Path]
-) -> None:
-    service = start(tls_listen(certificate))
-    await publish_and_play(connect, tls_endpoint(service, certificate[1]))
-    encoder = await connect(tls_endpoint(service, certificate[1]))
-    await encoder.publish("other")
-    await service.stopService()
-    await until(lambda: encoder.lost is not None, "the end")
-    assert encoder.codes[-1] == "NetStream.Unpublish.Success"
-    assert encoder.lost == "Connection was closed cleanly.", "it was cut off instead of closed"
-
-
-@pytest.mark.parametrize("kind", ["tcp", "ssl", "haproxy"])
-@real_reactor_test
-async def test_who_is_refused_is_closed(start: Start, certificate: tuple[Path, Path], kind: str) -> None:
-    """On every kind of listener: a refused connection must not keep its file open."""
-    listen = {"tcp": LOOPBACK, "ssl": tls_listen(certificate), "haproxy": f"haproxy:{LOOPBACK}"}[kind]
-    service = start(config=RelayConfig(listen=(listen,), admission_limits=AdmissionLimits(max_connections=0)))
-    greeting = {"tcp": b"", "ssl": b"", "haproxy": b"PROXY TCP4 198.51.100.7 127.0.0.1 4000 1935\r\n\x03"}[
-        kind
-    ]
-    refused = await connectProtocol(
-        TCP4ClientEndpoint(the_reactor(), "127.0.0.1", port_of(service.addresses[0])), Waiting()
-    )
-    refused.send(greeting)
-    await until(lambda: refused.lost, "the end of a refused connection", within=5)
-
-
-class Waiting(Protocol):
-    """A client that waits to be closed."""
-
-    lost = False
-
-    def send(self, data: bytes) -> None:
-        assert self.transport is not None
-        self.transport.write(data)
-
-    @override
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self.lost = True
-
-
-@real_reactor_test
-async def test_behind_a_proxy_the_real_peer_is_shown_and_counted(start: Start) -> None:
-    """The proxy's address stands for many: it does not count as one peer."""
-    service = start(
-        config=RelayConfig(
-            listen=(f"haproxy:{LOOPBACK}",), admission_limits=AdmissionLimits(max_unconnected_per_address=1)
-        )
-    )
-    seen = EventList()
-    service.events.add_sink(seen)
-    peers: set[str] = set()
-    for number in range(3):
-        endpoint = TCP4ClientEndpoint(the_reactor(), "127.0.0.1", port_of(service.addresses[0]))
-        client = await connectProtocol(endpoint, Waiting())
-        handshake = ClientHandshake()
-        header = f"PROXY TCP4 198.51.100.{number} 127.0.0.1 4000 1935\r\n".encode()
-        client.send(header + handshake.bytes_to_send() + bytes(1536))
-        await until(lambda: len(seen.of(events.HandshakeCompleted)) > len(peers), "the handshake")
-        peers.add(f"198.51.100.{number}:4000")
-    assert seen.of(events.ConnectionRefused) == []
-    await service.stopService()
-    assert {event.peer for event in seen.of(events.ConnectionClosed)} == peers
-
-
-@real_reactor_test
-async def test_behind_a_proxy_the_connect_tells_who_it_is(start: Start) -> None:
-    """Whoever asks who watches need not wait until they have gone."""
-    service = start(config=RelayConfig(listen=(f"haproxy:{LOOPBACK}",)))
-    seen = EventList()
-    service.events.add_sink(seen)
-    endpoint = TCP4ClientEndpoint(the_reactor(), "127.0.0.1", port_of(service.addresses[0]))
-    client = await connectProtocol(endpoint, ProxiedClient())
-    await until(lambda: seen.of(events.ClientConnected), "the connect")
-    assert [event.peer for event in seen.of(events.ClientConnected)] == ["198.51.100.7:4000"]
-    await client.close()
-
-
-@real_reactor_test
-async def test_a_stalled_player_over_tls_is_bounded(
-    start: Start, connect: Connect, certificate: tuple[Path, Path]
-) -> None:
-    limits = QueueLimits(max_bytes=500_000, max_ms=5000)
-    service = start(config=RelayConfig(listen=(tls_listen(certificate),), queue_limits=limits))
-    endpoint = tls_endpoint(service, certificate[1])
-    encoder = await connect(endpoint)
-    await encoder.publish("cam")
-    stalled = await connect(endpoint)
-    await stalled.play("cam")
-    stalled.transport.pauseProducing()  # type: ignore[union-attr]
-    protocol = service.factory.connections[1]
-    (player,) = protocol.consumers()
-    count = 0
-    while not player.account.messages_dropped:
-        assert count < 400, "nothing is ever dropped"
-        encoder.send(*group(count * 400, 10, 9000))
-        count += 1
-        await until(
-            lambda: player.account.messages_in == 20 * count,  # noqa: B023
-            "the frames at the player",
-        )
-        assert player.is_balanced
-        assert player.bytes_queued <= limits.max_bytes
-    await service.stopService()
-    assert service.factory.connections == ()
-
-
-@real_reactor_test
-async def test_publish_and_play_over_a_unix_socket(start: Start, connect: Connect, tmp_path: Path) -> None:
-    path = tmp_path / "rtmp.sock"
-    service = start(f"unix:{path}")
-    sink = EventList()
-    service.events.add_sink(sink)
-    await publish_and_play(connect, f"unix:{path}")
-    assert {event.peer for event in sink.of(events.ConnectionOpened)} == {"local socket"}
-    await service.stopService()
-    assert not path.exists()
