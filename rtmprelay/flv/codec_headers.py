@@ -76,7 +76,7 @@ class _Bits:
         while not self.read(1):
             zeros += 1
             if zeros > 31:
-                raise IndexError("an Exp-Golomb number of more than 32 bits")
+                raise IndexError
         return (1 << zeros) - 1 + self.read(zeros)
 
     def read_signed(self) -> int:
@@ -132,7 +132,7 @@ def _read_chroma(bits: _Bits) -> tuple[int, int]:
 
 def _avc_size(configuration: bytes) -> tuple[int, int] | None:
     """From the first sequence parameter set (ISO/IEC 14496-15 and 14496-10)."""
-    size = int.from_bytes(configuration[6:8], "big")
+    size = int.from_bytes(configuration[6:8])
     if not configuration[5] & 31:
         return None
     bits = _parameter_set_bits(configuration[8 : 8 + size], 1)
@@ -193,10 +193,10 @@ def _hevc_size(configuration: bytes) -> tuple[int, int] | None:
     at = 23
     for _ in range(configuration[22]):
         kind = configuration[at] & 0x3F
-        count = int.from_bytes(configuration[at + 1 : at + 3], "big")
+        count = int.from_bytes(configuration[at + 1 : at + 3])
         at += 3
         for _ in range(count):
-            size = int.from_bytes(configuration[at : at + 2], "big")
+            size = int.from_bytes(configuration[at : at + 2])
             unit = configuration[at + 2 : at + 2 + size]
             if kind == _HEVC_SEQUENCE_PARAMETER_SET:
                 return _read_hevc_parameter_set(unit)
@@ -252,7 +252,7 @@ def _read_leb128(data: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << (7 * index)
         if not byte & 0x80:
             return value, at + index + 1
-    raise IndexError("a number of more than eight groups")
+    raise IndexError
 
 
 def _read_av1_sequence_header(bits: _Bits) -> tuple[int, int]:
@@ -306,7 +306,7 @@ class Sampling:
 
 def aac_sampling(configuration: bytes) -> Sampling | None:
     """Read an AudioSpecificConfig; None if it cannot be read."""
-    bits = _Bits(configuration[:64])
+    bits = _Bits(configuration)
     try:
         object_type = _read_aac_object_type(bits)
         # The rate of the core: with band replication the output has twice as much, and so have its packets.

@@ -135,13 +135,13 @@ def _skip_extensions(payload: bytes) -> tuple[int, int]:
         size = payload[at] + 1
         at += 1
         if size == 256:
-            size = int.from_bytes(payload[at : at + 2], "big") + 1
+            size = int.from_bytes(payload[at : at + 2]) + 1
             at += 2
         at += size
         # The high nibble is the type of the extension, which does not matter to a relay.
         packet_type = payload[at] & 15
         at += 1
-    raise IndexError(f"There are more than {MAX_EXTENSIONS} extensions.")
+    raise IndexError
 
 
 def _read_single(payload: bytes, packet_type: int, at: int) -> EnhancedHeader | None:
@@ -179,7 +179,7 @@ def _read_track_list(payload: bytes, at: int, before_id: int) -> tuple[int, ...]
     while at < len(payload) and len(tracks) < MAX_TRACKS:
         at += before_id
         tracks.append(payload[at])
-        at += 4 + int.from_bytes(payload[at + 1 : at + 4], "big")
+        at += 4 + int.from_bytes(payload[at + 1 : at + 4])
     return tuple(tracks) if at == len(payload) else ()
 
 
@@ -196,7 +196,7 @@ def track_data(payload: bytes, header: EnhancedHeader, track_id: int) -> tuple[b
     fourcc, begin = header.fourcc, header.data_at
     for number in tracks:
         # The size of a track is in the three bytes before its data.
-        end = begin + int.from_bytes(payload[begin - 3 : begin], "big")
+        end = begin + int.from_bytes(payload[begin - 3 : begin])
         if number == track_id:
             return fourcc, begin, end
         if header.multitrack is MultitrackType.MANY_TRACKS_MANY_CODECS:

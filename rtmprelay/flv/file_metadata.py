@@ -227,14 +227,14 @@ def _video_codec_id(payload: bytes) -> float:
     """The legacy number; for Enhanced RTMP, as its specification says, the FourCC as a number."""
     if payload[0] & 0x80:
         header = read_video_header(payload)
-        return float(int.from_bytes(header.fourcc, "big")) if header is not None else 0.0
+        return float(int.from_bytes(header.fourcc)) if header is not None else 0.0
     return float(payload[0] & 15)
 
 
 def _audio_codec_id(payload: bytes) -> float:
     if payload[0] >> 4 == 9:
         header = read_audio_header(payload)
-        return float(int.from_bytes(header.fourcc, "big")) if header is not None else 9.0
+        return float(int.from_bytes(header.fourcc)) if header is not None else 9.0
     return float(payload[0] >> 4)
 
 

@@ -258,7 +258,7 @@ def _copy(source: int, target: int, begin: int, end: int) -> None:
 
 def _write_sizes(target: int, at: int, payload_size: int) -> None:
     """Write the sizes of the tag that begins here, in front and after it."""
-    os.pwrite(target, payload_size.to_bytes(3, "big"), at + 1)
+    os.pwrite(target, payload_size.to_bytes(3), at + 1)
     os.pwrite(target, tag_trailer(payload_size), at + TAG_HEADER_SIZE + payload_size)
 
 

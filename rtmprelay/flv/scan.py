@@ -165,7 +165,7 @@ class TagScanner:
 
     def _is_whole(self, at: int) -> bool:
         """Whether the tag that begins here is whole; the window stays where it is."""
-        size = int.from_bytes(self._file.peek(at + 1, 3), "big")
+        size = int.from_bytes(self._file.peek(at + 1, 3))
         return self._file.peek(at + TAG_HEADER_SIZE + size, TRAILER_SIZE) == tag_trailer(size)
 
     def _next_whole_tag(self, begin: int) -> int | None:

@@ -350,4 +350,4 @@ def _enhanced_sound(payload: bytes, header: EnhancedHeader) -> Content | None:
 
 
 def _signed_24(payload: bytes, at: int) -> int:
-    return int.from_bytes(payload[at : at + 3], "big", signed=True)
+    return int.from_bytes(payload[at : at + 3], signed=True)

@@ -1,3 +1,5 @@
+"""The metadata of a stream as script data, with the envelope of publishers and without."""
+
 from __future__ import annotations
 
 import pytest
@@ -24,18 +26,18 @@ CLEAR = b"\x02\x00\x0f@clearDataFrame\x02\x00\x0aonMetaData"
 CUE_POINT = encode("onCuePoint", {"name": "goal"})
 
 
-def test_the_bytes_are_those_of_the_format() -> None:
+def test_metadata_has_the_bytes_of_the_format() -> None:
     assert encode_metadata({"width": 1920}) == PLAIN
 
 
-def test_round_trip() -> None:
+def test_metadata_is_read_as_it_was_written() -> None:
     assert decode_metadata(encode_metadata(VALUES)) == VALUES
 
 
 @pytest.mark.parametrize(
     "payload", [PLAIN, ENVELOPED, encode("onMetaData", {"width": 1920}), PLAIN + b"\x05", PLAIN[:-3]]
 )
-def test_decodes_with_and_without_envelope_object_or_array(payload: bytes) -> None:
+def test_metadata_is_read_with_and_without_envelope_as_object_or_array(payload: bytes) -> None:
     assert decode_metadata(payload) == {"width": 1920.0}
 
 
@@ -52,11 +54,11 @@ def test_decodes_with_and_without_envelope_object_or_array(payload: bytes) -> No
         PLAIN[:-4],
     ],
 )
-def test_anything_else_is_none(payload: bytes) -> None:
+def test_other_script_data_is_no_metadata(payload: bytes) -> None:
     assert decode_metadata(payload) is None
 
 
-def test_recognised_by_prefix_even_if_the_rest_is_broken() -> None:
+def test_metadata_is_recognised_by_its_first_bytes() -> None:
     assert is_metadata(PLAIN)
     assert is_metadata(ENVELOPED)
     assert is_metadata(PLAIN[:14])
@@ -65,13 +67,13 @@ def test_recognised_by_prefix_even_if_the_rest_is_broken() -> None:
     assert not is_metadata(b"")
 
 
-def test_clear_data_frame() -> None:
+def test_withdrawn_metadata_is_recognised() -> None:
     assert is_clear_data_frame(CLEAR)
     assert not is_clear_data_frame(PLAIN)
     assert not is_clear_data_frame(ENVELOPED)
 
 
-def test_the_envelope_comes_and_goes() -> None:
+def test_envelope_is_added_and_removed_once() -> None:
     assert with_set_data_frame(PLAIN) == ENVELOPED
     assert with_set_data_frame(ENVELOPED) == ENVELOPED
     assert without_set_data_frame(ENVELOPED) == PLAIN
@@ -82,5 +84,5 @@ def test_the_envelope_comes_and_goes() -> None:
 @given(st.binary(max_size=64), st.sampled_from([b"", PLAIN[:13], ENVELOPED[:29], PLAIN[:18]]))
 def test_arbitrary_bytes_never_raise(tail: bytes, start: bytes) -> None:
     payload = start + tail
-    decode_metadata(payload)
+    assert decode_metadata(payload) is None or is_metadata(payload)
     assert without_set_data_frame(with_set_data_frame(payload)) == without_set_data_frame(payload)
