@@ -24,13 +24,15 @@ class ProgressBar:
         self._out = out
         self._name = name
         self._size = size
-        self._shown = -1
+        self._shown: int | None = None
         self._enabled = size >= _PROGRESS_MIN_SIZE and out.isatty()
 
     def __call__(self, position: int) -> None:
         """The file is done up to this position."""
-        percent = 100 * position // self._size if self._size else 100
-        if self._enabled and percent != self._shown:
+        if not self._enabled:
+            return
+        percent = 100 * position // self._size
+        if percent != self._shown:
             self._shown = percent
             filled = _BAR_WIDTH * percent // 100
             bar = "#" * filled + "." * (_BAR_WIDTH - filled)
@@ -39,7 +41,7 @@ class ProgressBar:
 
     def close(self) -> None:
         """Clear the line for the next output."""
-        if self._shown >= 0:
+        if self._shown is not None:
             self._out.write("\r\x1b[K")
             self._out.flush()
 

@@ -14,6 +14,7 @@ import attrs
 from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.errors import LocalProtocolError
 from rtmprelay.flv.codec_headers import picture_size
+from rtmprelay.flv.container import MAX_PAYLOAD_SIZE
 from rtmprelay.flv.enhanced_header import read_audio_header, read_video_header
 from rtmprelay.flv.script import decode_metadata, encode_metadata
 from rtmprelay.flv.tags import TagInfo, describe_audio, describe_video
@@ -60,6 +61,10 @@ _MIN_SPACE = 512
 
 #: Keyframes in a file: more would exceed the 100,000 values that an AMF message may have when it is read back.
 MAX_INDEXED = 40_000
+
+#: What is kept of metadata that together is too much for one message: this many values of this size in bytes.
+_MAX_SMALL_VALUES = 1000
+_SMALL_VALUE_SIZE = 256
 
 _NULL = b"\x05"
 
@@ -285,10 +290,8 @@ class ReservedMetadata:
 
 def whole_payload(values: Mapping[str, AmfValue], index: KeyframeIndex) -> bytes:
     """The payload for a file that is written when all is known: no more space than the index needs."""
-    space = 100 + _KEYFRAME_SIZE * min(len(index), MAX_INDEXED)
-    return ReservedMetadata(bytes(len(_encode_what_can_be(values)) + space), 0).completed(
-        values, values, index
-    )
+    size = len(_encode_what_can_be(values)) + 100 + _KEYFRAME_SIZE * min(len(index), MAX_INDEXED)
+    return ReservedMetadata(bytes(min(size, MAX_PAYLOAD_SIZE)), 0).completed(values, values, index)
 
 
 def _encode_what_can_be(values: Mapping[str, AmfValue]) -> bytes:
@@ -296,12 +299,17 @@ def _encode_what_can_be(values: Mapping[str, AmfValue]) -> bytes:
         return encode_metadata(values)
     except LocalProtocolError:
         # A publisher's metadata may hold what only a reader understands: AMF3, or a value inside itself.
-        return encode_metadata({name: value for name, value in values.items() if _can_be_encoded(value)})
-
-
-def _can_be_encoded(value: AmfValue) -> bool:
+        sizes = {name: size for name in values if (size := _encoded_size(name, values[name])) is not None}
     try:
-        encode_metadata({"": value})
+        return encode_metadata({name: values[name] for name in sizes})
     except LocalProtocolError:
-        return False
-    return True
+        # Together they are too much for one message. The recorder's own values are small and the last ones.
+        small = [name for name, size in sizes.items() if size <= _SMALL_VALUE_SIZE]
+        return encode_metadata({name: values[name] for name in small[-_MAX_SMALL_VALUES:]})
+
+
+def _encoded_size(name: str, value: AmfValue) -> int | None:
+    try:
+        return len(encode_metadata({name: value}))
+    except LocalProtocolError:
+        return None

@@ -79,7 +79,7 @@ class FlvWriter:
         self._before = [metadata_frame, *(frame for frame in startup if frame.kind is not MediaKind.DATA)]
 
     def append(self, frames: Sequence[MediaFrame]) -> None:
-        """Write frames in one write. After an error, `whole` says how many are in the file."""
+        """Write frames in one write. After an error, `whole` says how many are in the file; append nothing more then."""
         before, self._before = self._before, []
         everything = [*before, *frames]
         data = encode_tags(everything)

@@ -1,13 +1,14 @@
-"""Frames and files for the tests of what is written and repaired."""
+"""Frames and files for the tests of the writer, the scanner and the repair."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
 from rtmprelay.amf.amf0 import AmfValue
-from rtmprelay.flv.container import encode_tag, file_header, read_tags
+from rtmprelay.flv.container import FlvTag, encode_tag, file_header, read_tags
 from rtmprelay.flv.script import decode_metadata
 from rtmprelay.flv.writer import FlvWriter
 from rtmprelay.media import MediaFrame, MediaKind
@@ -92,11 +93,14 @@ def plain_file(frames: Sequence[MediaFrame]) -> bytes:
     return file_header() + b"".join(map(encode_tag, frames))
 
 
+def tags_in(data: bytes) -> list[FlvTag]:
+    """The whole tags of a file."""
+    return list(read_tags(io.BytesIO(data)))
+
+
 def frames_in(data: bytes) -> list[MediaFrame | None]:
     """All frames of a file."""
-    import io
-
-    return [tag.to_frame() for tag in read_tags(io.BytesIO(data))]
+    return [tag.to_frame() for tag in tags_in(data)]
 
 
 def metadata_of(data: bytes) -> dict[str, AmfValue]:
@@ -106,3 +110,9 @@ def metadata_of(data: bytes) -> dict[str, AmfValue]:
     values = decode_metadata(first.payload)
     assert values is not None
     return values
+
+
+STARTUP = [AVC_HEADER, AAC_HEADER]
+
+#: A finished recording of 63 tags: metadata, two decoder configurations, six groups of five pictures with sound.
+WHOLE = write_file(groups(6), STARTUP)

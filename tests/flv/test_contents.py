@@ -1,4 +1,4 @@
-"""Where the bytes of a codec begin and end in a payload."""
+"""Where the codec's own bytes begin and end in a payload."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtmprelay.flv import Codec
+from rtmprelay.flv import Codec, UnknownCodec
 from rtmprelay.flv.tags import (
     Content,
     audio_content,
@@ -27,6 +27,10 @@ VIDEO = [
     (b"\x91hvc1\0\0\x28data", Content(Codec.HEVC, False, 8, 12, 40, keyframe=True)),
     (b"\xa3hvc1data", Content(Codec.HEVC, False, 5, 9)),
     (b"\xb1av01data", Content(Codec.AV1, False, 5, 9, disposable=True)),
+    (b"\xb1hvc1\0\0\0", Content(Codec.HEVC, False, 8, 8, disposable=True)),
+    (b"\xa1avc1\xff\xff\xd8data", Content(Codec.AVC, False, 8, 12, -40)),
+    (b"\xa1newcdata", Content(UnknownCodec(b"newc"), False, 5, 9)),
+    (b"\xb3newcdata", Content(UnknownCodec(b"newc"), False, 5, 9, disposable=True)),
     # An extension of three bytes in front.
     (b"\x97\2xyz\1av01data", Content(Codec.AV1, False, 10, 14, keyframe=True)),
     # One track; two tracks; two tracks with a codec each.
@@ -45,17 +49,19 @@ AUDIO = [
     (b"\x91Opusdata", Content(Codec.OPUS, False, 5, 9)),
     (b"\x95\1Opus\0data", Content(Codec.OPUS, False, 7, 11)),
     (b"\x95\x10Opus\0\0\0\4data\1\0\0\2xx", Content(Codec.OPUS, True, 10, 14)),
+    (b"\xaf\1", Content(Codec.AAC, False, 2, 2)),
+    (b"\x91newcdata", Content(UnknownCodec(b"newc"), False, 5, 9)),
     (b"\x97\0x\1Opusdata", Content(Codec.OPUS, False, 8, 12)),
 ]
 
 
 @pytest.mark.parametrize(("payload", "content"), VIDEO)
-def test_video(payload: bytes, content: Content) -> None:
+def test_video_content_is_found(payload: bytes, content: Content) -> None:
     assert video_content(payload) == content
 
 
 @pytest.mark.parametrize(("payload", "content"), AUDIO)
-def test_audio(payload: bytes, content: Content) -> None:
+def test_audio_content_is_found(payload: bytes, content: Content) -> None:
     assert audio_content(payload) == content
 
 
@@ -71,6 +77,7 @@ NO_VIDEO = [
     b"\x94hvc1data",
     b"\xd1\0\0\0\0",
     b"\x91hvc1\0\0",
+    b"\x91\xffvc1data",
     b"\x90hvc",
     b"\x96\1av01\1data",
     b"\x96\x31av01\0data",
@@ -78,15 +85,25 @@ NO_VIDEO = [
 
 
 @pytest.mark.parametrize("payload", NO_VIDEO)
-def test_payloads_without_pictures_or_configuration(payload: bytes) -> None:
+def test_other_video_payloads_have_no_content(payload: bytes) -> None:
     assert video_content(payload) is None
 
 
 @pytest.mark.parametrize(
     "payload",
-    [b"", b"\xaf", b"\xaf\2ab", b"\xbfdata", b"\x92Opus", b"\x94Opusxx", b"\x95\1Opus\1data", b"\x9f1234"],
+    [
+        b"",
+        b"\xaf",
+        b"\xaf\2ab",
+        b"\xbfdata",
+        b"\x92Opus",
+        b"\x94Opusxx",
+        b"\x91\xffpusdata",
+        b"\x95\1Opus\1data",
+        b"\x9f1234",
+    ],
 )
-def test_payloads_without_sound_or_configuration(payload: bytes) -> None:
+def test_other_audio_payloads_have_no_content(payload: bytes) -> None:
     assert audio_content(payload) is None
 
 
@@ -95,9 +112,16 @@ PREFIXES = st.sampled_from([payload for payload, _ in VIDEO + AUDIO]).map(
 ) | st.just(b"")
 
 
+def test_content_that_ends_where_it_begins_is_empty() -> None:
+    header, picture = video_content(b"\x17\0\0\0\0"), video_content(b"\x17\1\0\0\0data")
+    assert header is not None
+    assert picture is not None
+    assert (header.is_empty, header.of(b"\x17\0\0\0\0")) == (True, b"")
+    assert (picture.is_empty, picture.of(b"\x17\1\0\0\0data")) == (False, b"data")
+
+
 @given(st.builds(lambda prefix, rest: prefix + rest, PREFIXES, st.binary(max_size=30)))
-def test_it_agrees_with_what_the_stream_sees(payload: bytes) -> None:
-    """Whatever the bytes: the same keyframes, headers and times that the rest of the relay goes by."""
+def test_content_agrees_with_the_description(payload: bytes) -> None:
     video = video_content(payload)
     if video is not None:
         info = describe_video(payload)

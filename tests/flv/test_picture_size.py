@@ -80,7 +80,7 @@ def test_size_of_real_hevc_and_av1_headers(tmp_path: Path, size: str, options: s
     assert f"{found[0]}x{found[1]}" == size
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.one_of(avc_headers(), hevc_headers(), av1_headers()))
 def test_size_is_read_after_all_optional_parts(sized: SizedHeader) -> None:
     header, size = sized

@@ -1,16 +1,20 @@
-"""Tables of hand-made payloads, and the promise that no payload whatsoever raises."""
+"""What payloads are: tables of hand-made ones, and no payload raises."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import product
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtmprelay.flv import Codec, UnknownCodec
-from rtmprelay.flv.enhanced_header import MAX_EXTENSIONS, MAX_TRACKS
+from rtmprelay.flv import Codec, UnknownCodec, tags
+from rtmprelay.flv.enhanced_header import AUDIO_FOURCC, MAX_EXTENSIONS, MAX_TRACKS, VIDEO_FOURCC
 from rtmprelay.flv.tags import UNKNOWN, TagInfo, composition_time_ms, describe_audio, describe_video
+
+Describe = Callable[[bytes], TagInfo]
 
 DATA = b"\x00\x00\x00media"
 
@@ -149,7 +153,7 @@ VIDEO: list[tuple[bytes, TagInfo]] = [
         frame_of("H.265 HEVC", key=True, tracks=(0,) * MAX_TRACKS),
     ),
     (b"\x96\x11hvc1" + track(0, b"") * (MAX_TRACKS + 1), UNKNOWN),
-    # nothing that we know
+    # unknown codecs and frames
     (b"", UNKNOWN),
     (b"\x00", UNKNOWN),
     (b"\x1e\x01" + DATA, UNKNOWN),
@@ -224,30 +228,35 @@ TIMES: list[tuple[bytes, int]] = [
 @pytest.mark.parametrize(
     ("payload", "expected"), VIDEO, ids=lambda value: value[:12].hex() if isinstance(value, bytes) else ""
 )
-def test_video(payload: bytes, expected: TagInfo) -> None:
+def test_video_payload_is_described(payload: bytes, expected: TagInfo) -> None:
     assert describe_video(payload) == expected
 
 
 @pytest.mark.parametrize(
     ("payload", "expected"), AUDIO, ids=lambda value: value[:12].hex() if isinstance(value, bytes) else ""
 )
-def test_audio(payload: bytes, expected: TagInfo) -> None:
+def test_audio_payload_is_described(payload: bytes, expected: TagInfo) -> None:
     assert describe_audio(payload) == expected
 
 
 @pytest.mark.parametrize(("payload", "expected"), TIMES)
-def test_composition_time(payload: bytes, expected: int) -> None:
+def test_composition_time_is_that_of_the_first_track(payload: bytes, expected: int) -> None:
     assert composition_time_ms(payload) == expected
 
 
-def test_every_truncation_is_answered() -> None:
-    for payload, _ in VIDEO:
+def test_truncated_payload_is_unknown_or_the_same() -> None:
+    for describe, cases in ((describe_video, VIDEO), (describe_audio, AUDIO)):
+        for payload, expected in cases:
+            for cut in range(len(payload) if expected != UNKNOWN else 0):
+                info = describe(payload[:cut])
+                # Fewer tracks may be left.
+                assert info in (UNKNOWN, attrs.evolve(expected, tracks=info.tracks))
+
+
+def test_truncated_composition_time_is_zero_or_the_same() -> None:
+    for payload, expected in TIMES:
         for cut in range(len(payload)):
-            describe_video(payload[:cut])
-            composition_time_ms(payload[:cut])
-    for payload, _ in AUDIO:
-        for cut in range(len(payload)):
-            describe_audio(payload[:cut])
+            assert composition_time_ms(payload[:cut]) in (0, expected)
 
 
 @pytest.mark.parametrize(
@@ -263,33 +272,32 @@ def test_every_truncation_is_answered() -> None:
         b"\xd0\x00",
     ],
 )
-def test_a_header_that_is_cut_short_is_unknown(payload: bytes) -> None:
+def test_truncated_video_header_is_unknown(payload: bytes) -> None:
     assert describe_video(payload) != UNKNOWN
     assert all(describe_video(payload[:cut]) == UNKNOWN for cut in range(len(payload)))
 
 
 @pytest.mark.parametrize("payload", [b"\xaf\x01", b"\x91Opus", b"\x95\x01Opus\x00", b"\x97" + NANO + b"Opus"])
-def test_an_audio_header_that_is_cut_short_is_unknown(payload: bytes) -> None:
+def test_truncated_audio_header_is_unknown(payload: bytes) -> None:
     assert describe_audio(payload) != UNKNOWN
     assert all(describe_audio(payload[:cut]) == UNKNOWN for cut in range(len(payload)))
 
 
-@given(st.binary(max_size=64))
+@given(
+    st.binary(max_size=64)
+    | st.builds(
+        lambda first, rest: bytes([first]) + rest,
+        st.sampled_from([0x96, 0x97, 0xA6, 0xA7, 0xD7, 0x95]),
+        st.binary(max_size=64),
+    )
+)
 def test_arbitrary_bytes_never_raise(payload: bytes) -> None:
-    describe_video(payload)
-    describe_audio(payload)
-    composition_time_ms(payload)
+    for info in (describe_video(payload), describe_audio(payload)):
+        assert len(info.tracks) <= MAX_TRACKS
+    assert -(1 << 23) <= composition_time_ms(payload) < 1 << 23
 
 
-@given(st.sampled_from([0x96, 0x97, 0xA6, 0xA7, 0xD7, 0x95]), st.binary(max_size=64))
-def test_arbitrary_tracks_and_extensions_never_raise(first: int, rest: bytes) -> None:
-    payload = bytes([first]) + rest
-    describe_video(payload)
-    describe_audio(payload)
-    composition_time_ms(payload)
-
-
-def test_no_payload_is_header_and_frame_at_once() -> None:
+def test_no_payload_is_a_header_and_a_frame_at_once() -> None:
     for first, second in product(range(256), range(256)):
         payload = bytes([first, second]) + b"vc1" + DATA
         for info in (describe_video(payload), describe_audio(payload)):
@@ -297,7 +305,23 @@ def test_no_payload_is_header_and_frame_at_once() -> None:
             assert info.coded or not info.keyframe
 
 
-def test_ordinary_answers_are_shared() -> None:
+@pytest.mark.parametrize(
+    ("describe", "read", "fourccs"),
+    [
+        (describe_video, tags._read_video, (*VIDEO_FOURCC, b"none", b"\xff\xff\xff\xff")),
+        (describe_audio, tags._read_audio, (*AUDIO_FOURCC, b"none", b"\xff\xff\xff\xff")),
+    ],
+)
+def test_lookup_tables_agree_with_the_readers(
+    describe: Describe, read: Describe, fourccs: Sequence[bytes]
+) -> None:
+    for first, rest in product(range(256), (*fourccs, b"", b"\0", b"\1", b"\2", b"\3")):
+        payload = bytes([first]) + rest
+        for data in (payload, payload + DATA):
+            assert describe(data) == read(data)
+
+
+def test_common_answers_are_shared() -> None:
     assert describe_video(b"\x17\x01" + DATA) is describe_video(b"\x17\x01other")
     assert describe_video(b"\xa3hvc1" + DATA) is describe_video(b"\xa3hvc1other")
     assert describe_audio(b"\xaf\x01" + DATA) is describe_audio(b"\xaf\x01other")

@@ -1,9 +1,13 @@
-"""A file that is good at any moment of its writing, and complete at the end."""
+"""A file that is whole at any moment of its writing, and complete at the end."""
 
 from __future__ import annotations
 
 import io
 import itertools
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -11,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtmprelay.amf.amf0 import AmfValue
-from rtmprelay.flv.container import read_tags
-from rtmprelay.flv.file_metadata import KeyframeIndex
+from rtmprelay.flv.container import MAX_PAYLOAD_SIZE, file_header, read_tags
 from rtmprelay.flv.script import decode_metadata, encode_metadata
-from rtmprelay.flv.writer import FlvWriter
+from rtmprelay.flv.writer import FlvWriter, OsFile
 from rtmprelay.media import MediaFrame, MediaKind
 from tests.flv.media import (
     AAC_HEADER,
     AVC_HEADER,
     FRAMES,
+    STARTUP,
     MemoryFile,
     frames_in,
     groups,
@@ -40,13 +44,13 @@ def index_of(data: bytes) -> list[tuple[float, float]]:
     return list(zip(keyframes["times"], keyframes["filepositions"], strict=True))
 
 
-def test_frames_stay_as_they_are() -> None:
+def test_frames_are_written_unchanged() -> None:
     frames = groups(3)
     startup = [metadata_frame(width=1.0), AVC_HEADER, AAC_HEADER]
     assert frames_in(write_file(frames, startup))[1:] == [AVC_HEADER, AAC_HEADER, *frames]
 
 
-def test_the_metadata_is_completed() -> None:
+def test_finish_completes_the_metadata() -> None:
     startup = [metadata_frame(width=640.0, height=360.0, encoder="x", duration=0.0), AVC_HEADER, AAC_HEADER]
     data = write_file(groups(3, begin_ms=1000), startup)
     values = metadata_of(data)
@@ -73,7 +77,7 @@ def test_the_metadata_is_completed() -> None:
     assert found == [AVC_HEADER, *(picture(time, key=True) for time in (1000, 1200, 1400))]
 
 
-def test_the_length_of_the_metadata_never_changes() -> None:
+def test_finish_keeps_the_size_of_the_file() -> None:
     raw = MemoryFile()
     writer = FlvWriter(raw, [AVC_HEADER])
     writer.append(groups(2))
@@ -84,7 +88,7 @@ def test_the_length_of_the_metadata_never_changes() -> None:
     assert frames_in(bytes(raw.data))[1:] == [AVC_HEADER, *groups(2)]
 
 
-def test_a_crash_between_any_two_writes_leaves_old_or_new_metadata() -> None:
+def test_crash_during_finish_leaves_old_or_new_metadata() -> None:
     raw = MemoryFile()
     writer = FlvWriter(raw, [metadata_frame(width=2.0), AVC_HEADER], {"rtmprelay_app": "live"})
     writer.append(groups(2))
@@ -93,7 +97,7 @@ def test_a_crash_between_any_two_writes_leaves_old_or_new_metadata() -> None:
     writer.finish()
     assert raw.synced == 3
     first, last = raw.writes
-    assert len(last[1]) < 4096 - last[0], "what makes it count lies in one page"
+    assert len(last[1]) < 4096 - last[0], "the last write is in one page"
     for done in range(0, len(first[1]) + 1, 13):
         torn = before[: first[0]] + first[1][:done] + before[first[0] + done :]
         assert metadata_of(torn) == {"width": 2.0, "rtmprelay_app": "live"}
@@ -102,7 +106,7 @@ def test_a_crash_between_any_two_writes_leaves_old_or_new_metadata() -> None:
     assert "keyframes" in metadata_of(bytes(raw.data))
 
 
-def test_keyframes_are_thinned_when_there_is_little_space() -> None:
+def test_keyframes_are_thinned_to_the_reserved_space() -> None:
     data = write_file(groups(400, pictures=1), [AVC_HEADER], space=1000)
     index = index_of(data)
     assert 20 < len(index) < 50
@@ -114,17 +118,7 @@ def test_keyframes_are_thinned_when_there_is_little_space() -> None:
         assert tags[int(position)].timestamp_ms == round(time * 1000)
 
 
-def test_an_index_has_a_bound() -> None:
-    index = KeyframeIndex(max_entries=16)
-    for number in range(10_000):
-        index.add(number, number)
-    assert 8 <= len(index) <= 16
-    times = [time for time, _ in index]
-    assert times[0] == 0
-    assert len({after - before for before, after in itertools.pairwise(times)}) == 1
-
-
-def test_metadata_that_grew_too_large_is_left_as_it_was() -> None:
+def test_metadata_that_grew_too_large_is_left_out() -> None:
     raw = MemoryFile()
     writer = FlvWriter(raw, [metadata_frame(width=2.0)], space=600)
     writer.append([metadata_frame(note="x" * 2000), *groups(1)])
@@ -135,7 +129,7 @@ def test_metadata_that_grew_too_large_is_left_as_it_was() -> None:
     assert "note" not in values
 
 
-def test_what_the_publisher_says_of_another_file_is_not_kept() -> None:
+def test_values_of_another_file_are_not_kept() -> None:
     startup = [metadata_frame(duration=99.0, filesize=1.0, keyframes={"times": []}, title="t")]
     raw = MemoryFile()
     writer = FlvWriter(raw, startup)
@@ -146,11 +140,11 @@ def test_what_the_publisher_says_of_another_file_is_not_kept() -> None:
 @pytest.mark.parametrize(
     ("frames", "flags"), [([sound(0)], 4), ([picture(0, key=True)], 1), (groups(1), 5)], ids=["a", "v", "av"]
 )
-def test_the_header_says_which_media_there_are(frames: list[MediaFrame], flags: int) -> None:
+def test_file_header_says_which_media_there_are(frames: list[MediaFrame], flags: int) -> None:
     assert write_file(frames)[4] == flags
 
 
-def test_video_that_comes_late_is_announced_at_once() -> None:
+def test_file_header_changes_with_the_first_video() -> None:
     raw = MemoryFile()
     writer = FlvWriter(raw)
     writer.append([sound(0)])
@@ -159,7 +153,7 @@ def test_video_that_comes_late_is_announced_at_once() -> None:
     assert raw.data[4] == 5
 
 
-def test_times_go_on_across_the_end_of_the_circle() -> None:
+def test_times_continue_when_timestamps_wrap() -> None:
     end = 1 << 32
     frames = [
         picture(end - 2000, key=True),
@@ -176,9 +170,7 @@ def test_times_go_on_across_the_end_of_the_circle() -> None:
 
 
 @given(FRAMES, FRAMES, st.integers(0, 1300))
-def test_a_disk_that_becomes_full_leaves_whole_tags(
-    first: list[MediaFrame], second: list[MediaFrame], room: int
-) -> None:
+def test_full_disk_leaves_whole_tags(first: list[MediaFrame], second: list[MediaFrame], room: int) -> None:
     raw = MemoryFile(room)
     writer = FlvWriter(raw, space=0)
     whole: list[MediaFrame] = []
@@ -201,7 +193,9 @@ def test_a_disk_that_becomes_full_leaves_whole_tags(
 
 
 @given(FRAMES, st.data())
-def test_any_cut_gives_back_the_whole_tags_before_it(frames: list[MediaFrame], data: st.DataObject) -> None:
+def test_written_file_cut_anywhere_has_the_whole_tags_before(
+    frames: list[MediaFrame], data: st.DataObject
+) -> None:
     file = write_file(frames, space=50)
     cut = data.draw(st.integers(0, len(file)))
     tags = list(read_tags(io.BytesIO(file)))
@@ -209,10 +203,110 @@ def test_any_cut_gives_back_the_whole_tags_before_it(frames: list[MediaFrame], d
     assert got == [tag for tag in tags if tag.end <= cut]
 
 
-def test_metadata_that_cannot_be_written_again_is_left_out() -> None:
+def test_metadata_that_cannot_be_encoded_is_left_out() -> None:
     looped = b"\x03\x00\x01a\x07\x00\x01\x00\x00\x09"
     payload = b"\x02\x00\x0aonMetaData\x03\x00\x04loop" + looped + b"\x00\x01w\x00" + bytes(8) + b"\0\0\x09"
     assert decode_metadata(payload) is not None
     data = write_file(groups(1), [MediaFrame(MediaKind.DATA, 0, payload)])
     assert metadata_of(data)["w"] == 0.0
     assert "loop" not in metadata_of(data)
+
+
+def test_metadata_without_room_in_a_tag_is_left_out() -> None:
+    raw = MemoryFile()
+    writer = FlvWriter(
+        raw, [metadata_frame(note="x" * (MAX_PAYLOAD_SIZE - 100))], {"rtmprelay_app": "live"}, space=600
+    )
+    writer.append(groups(1))
+    assert metadata_of(bytes(raw.data)) == {"rtmprelay_app": "live"}
+    writer.finish()
+    assert metadata_of(bytes(raw.data))["rtmprelay_app"] == "live"
+    assert "note" not in metadata_of(bytes(raw.data))
+
+
+def test_nothing_is_written_before_the_first_append() -> None:
+    raw = MemoryFile()
+    writer = FlvWriter(raw, STARTUP)
+    writer.finish()
+    assert (raw.writes, raw.synced, writer.size) == ([], 0, 0)
+    writer.append([])
+    assert frames_in(bytes(raw.data))[1:] == STARTUP
+    writer.close()
+    assert raw.closed
+
+
+def test_frames_are_written_in_one_write() -> None:
+    raw = MemoryFile()
+    writer = FlvWriter(raw, STARTUP)
+    writer.append(groups(1))
+    writer.append(groups(1, begin_ms=200))
+    assert len(raw.writes) == 2
+    assert writer.whole == 10
+
+
+def test_failed_first_write_leaves_no_half_tag() -> None:
+    raw = MemoryFile(room=100)
+    writer = FlvWriter(raw, STARTUP)
+    with pytest.raises(OSError, match="No space"):
+        writer.append(groups(1))
+    assert writer.whole == 0
+    assert writer.size == len(raw.data) == len(file_header())
+
+
+def test_file_header_that_does_not_fit_leaves_an_empty_file() -> None:
+    raw = MemoryFile(room=12)
+    writer = FlvWriter(raw, STARTUP)
+    with pytest.raises(OSError, match="No space"):
+        writer.append(groups(1))
+    assert (writer.whole, writer.size, bytes(raw.data)) == (0, 0, b"")
+
+
+# -- files of the operating system ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def os_file(tmp_path: Path) -> Iterator[OsFile]:
+    file = OsFile(os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT))
+    yield file
+    with suppress(OSError):
+        file.close()
+
+
+def content_of(file: OsFile) -> bytes:
+    return os.pread(file.descriptor, 1 << 20, 0)
+
+
+def test_os_file_has_the_same_bytes_as_a_file_in_memory(os_file: OsFile) -> None:
+    for raw in (memory := MemoryFile(), os_file):
+        writer = FlvWriter(raw, STARTUP)
+        writer.append(groups(2))
+        writer.append(groups(1, begin_ms=400))
+        writer.finish()
+    assert content_of(os_file) == bytes(memory.data)
+
+
+def test_os_file_appends_where_it_was_truncated(os_file: OsFile) -> None:
+    assert os_file.append(b"0123456789") == 10
+    os_file.truncate(4)
+    assert os_file.append(memoryview(b"xy")) == 2
+    assert content_of(os_file) == b"0123xy"
+
+
+def test_os_file_overwrites_in_several_writes_if_needed(
+    os_file: OsFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda descriptor, data, at: pwrite(descriptor, data[:3], at))
+    os_file.append(b"0123456789")
+    os_file.write_at(b"abcdefg", 2)
+    assert content_of(os_file) == b"01abcdefg9"
+
+
+def test_os_file_syncs_and_closes(os_file: OsFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    os_file.sync()
+    assert synced == [os_file.descriptor]
+    os_file.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os_file.append(b"x")
