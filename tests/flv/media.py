@@ -51,7 +51,6 @@ class MemoryFile:
         self.data = bytearray()
         self.room = room
         self.writes: list[tuple[int, bytes]] = []
-        self.closed = False
         self.synced = 0
 
     def append(self, data: bytes | memoryview) -> int:
@@ -74,9 +73,6 @@ class MemoryFile:
 
     def sync(self) -> None:
         self.synced += 1
-
-    def close(self) -> None:
-        self.closed = True
 
 
 def write_file(frames: Sequence[MediaFrame], startup: Sequence[MediaFrame] = (), space: int = 4000) -> bytes:

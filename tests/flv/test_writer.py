@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import os
-from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -17,7 +13,7 @@ from hypothesis import strategies as st
 from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.flv.container import MAX_PAYLOAD_SIZE, file_header, read_tags
 from rtmprelay.flv.script import decode_metadata, encode_metadata
-from rtmprelay.flv.writer import FlvWriter, OsFile
+from rtmprelay.flv.writer import FlvWriter
 from rtmprelay.media import MediaFrame, MediaKind
 from tests.flv.media import (
     AAC_HEADER,
@@ -231,8 +227,6 @@ def test_nothing_is_written_before_the_first_append() -> None:
     assert (raw.writes, raw.synced, writer.size) == ([], 0, 0)
     writer.append([])
     assert frames_in(bytes(raw.data))[1:] == STARTUP
-    writer.close()
-    assert raw.closed
 
 
 def test_frames_are_written_in_one_write() -> None:
@@ -259,54 +253,3 @@ def test_file_header_that_does_not_fit_leaves_an_empty_file() -> None:
     with pytest.raises(OSError, match="No space"):
         writer.append(groups(1))
     assert (writer.whole, writer.size, bytes(raw.data)) == (0, 0, b"")
-
-
-# -- files of the operating system ---------------------------------------------------------------------------
-
-
-@pytest.fixture
-def os_file(tmp_path: Path) -> Iterator[OsFile]:
-    file = OsFile(os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT))
-    yield file
-    with suppress(OSError):
-        file.close()
-
-
-def content_of(file: OsFile) -> bytes:
-    return os.pread(file.descriptor, 1 << 20, 0)
-
-
-def test_os_file_has_the_same_bytes_as_a_file_in_memory(os_file: OsFile) -> None:
-    for raw in (memory := MemoryFile(), os_file):
-        writer = FlvWriter(raw, STARTUP)
-        writer.append(groups(2))
-        writer.append(groups(1, begin_ms=400))
-        writer.finish()
-    assert content_of(os_file) == bytes(memory.data)
-
-
-def test_os_file_appends_where_it_was_truncated(os_file: OsFile) -> None:
-    assert os_file.append(b"0123456789") == 10
-    os_file.truncate(4)
-    assert os_file.append(memoryview(b"xy")) == 2
-    assert content_of(os_file) == b"0123xy"
-
-
-def test_os_file_overwrites_in_several_writes_if_needed(
-    os_file: OsFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pwrite = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda descriptor, data, at: pwrite(descriptor, data[:3], at))
-    os_file.append(b"0123456789")
-    os_file.write_at(b"abcdefg", 2)
-    assert content_of(os_file) == b"01abcdefg9"
-
-
-def test_os_file_syncs_and_closes(os_file: OsFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[int] = []
-    monkeypatch.setattr(os, "fsync", synced.append)
-    os_file.sync()
-    assert synced == [os_file.descriptor]
-    os_file.close()
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os_file.append(b"x")
