@@ -1,4 +1,4 @@
-"""`twistd rtmprelay --auth ... --hook ...` as an operator runs it, with plugins of others and files that change."""
+"""`--auth` and `--hook` as an operator uses them, with plugins of others and files that change."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import json
 import os
 import signal
 import site
-import socket
 import subprocess
 import sys
 import venv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from rtmprelay.session.client import ClientSession
-from rtmprelay.session.reports import ConnectAccepted, PublishAccepted, StatusReceived
-from tests.helpers import LOOPBACK, wait_for
+from tests.helpers import wait_for
 from tests.service.auth_world import MARK, PLAIN, keys, make_wheel, write_keys
-from tests.service.command import TWIST, TWISTD, BlockingClient, Server, port_in, run
+from tests.service.command import TWIST, TWISTD, BlockingClient, Server, refusal, run
+
+Start = Callable[..., Server]
 
 BAD_AUTH = {
     "no such plugin": (
@@ -47,126 +46,85 @@ BAD_HOOKS = {
 }
 
 
-def refused(options: list[str], folder: Path) -> str:
-    """The one line that a bad option leads to."""
-    done = run([*TWISTD, "-n", "--pidfile=", "rtmprelay", "--listen", LOOPBACK, *options], folder)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.count("\n") == 1, done.stderr
-    assert MARK not in done.stderr
-    return done.stderr
-
-
 @pytest.mark.parametrize("name", BAD_AUTH)
-def test_a_bad_authorizer_is_told_in_one_line(name: str, tmp_path: Path) -> None:
+def test_bad_authorizer_is_refused_in_one_line(name: str) -> None:
     argument, expected = BAD_AUTH[name]
-    assert expected in refused(["--auth", argument], tmp_path)
+    assert expected in refusal("--auth", argument)
 
 
 @pytest.mark.parametrize("name", BAD_HOOKS)
-def test_a_bad_hook_is_told_in_one_line(name: str, tmp_path: Path) -> None:
+def test_bad_hook_is_refused_in_one_line(name: str) -> None:
     argument, expected = BAD_HOOKS[name]
-    assert expected in refused(["--hook", argument], tmp_path)
+    assert expected in refusal("--hook", argument)
 
 
-def test_a_bad_keys_file_is_told_with_the_place(tmp_path: Path) -> None:
+def test_bad_keys_file_is_refused_with_the_place_and_without_the_key(tmp_path: Path) -> None:
     content = keys()
     content["streams"][1]["publish"]["user"] = [MARK]
-    write_keys(tmp_path, content)
-    line = refused(["--auth", "keys-file:keys.json"], tmp_path)
-    assert "keys.json': streams[1].publish: unknown field 'user'; known fields: keys, users" in line
+    message = refusal("--auth", f"keys-file:{write_keys(tmp_path, content)}")
+    assert "keys.json': streams[1].publish: unknown field 'user'; known fields: keys, users" in message
+    assert MARK not in message
 
 
 @pytest.mark.parametrize("command", [TWISTD, TWIST], ids=["twistd", "twist"])
-def test_the_plugins_are_listed(command: list[str], tmp_path: Path) -> None:
+def test_help_plugins_lists_the_plugins(command: list[str], tmp_path: Path) -> None:
     done = run([*command, "rtmprelay", "--help-plugins"], tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     for name in ("allow-from:", "http:URL", "jwt:KEYFILE", "keys-file:PATH", "exec:EVENT", "jsonl:PATH"):
         assert f"  {name}" in done.stdout
 
 
-# -- with a server -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    """Start servers; stopped afterwards."""
-    started: list[Server] = []
-
-    def start(*options: str) -> Server:
-        started.append(Server(tmp_path, *options))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.stop()
-
-
-def publish(port: int, name: str) -> str:
-    """How a publish is answered: the code."""
-    client = BlockingClient(port)
-    client.session.publish(name)
-    while not any(isinstance(event, PublishAccepted | StatusReceived) for event in client.events):
-        client.socket.sendall(client.session.bytes_to_send())
-        data = client.socket.recv(65536)
-        assert data, "the server closed the connection"
-        client.events += client.session.receive_data(data, 0.0)
-    client.socket.close()
-    (status,) = [one for one in client.events if isinstance(one, PublishAccepted | StatusReceived)]
-    return "accepted" if isinstance(status, PublishAccepted) else status.code
-
+# -- a running server ----------------------------------------------------------------------------------------------
 
 DENIED = "NetStream.Publish.Denied"
 
 
-def test_sighup_reads_the_keys_again(server: Callable[..., Server], tmp_path: Path) -> None:
+def publish(server: Server, name: str) -> str:
+    """Publish with a new client; returns `accepted` or the code of the refusal."""
+    return server.connect().publish(name)
+
+
+def test_sighup_reads_the_keys_file_again(start_server: Start, tmp_path: Path) -> None:
     write_keys(tmp_path)
-    relay = server("--auth", "keys-file:keys.json")
-    port = relay.port()
-    assert publish(port, f"one?key={PLAIN}") == "accepted"
-    assert publish(port, "one?key=other") == DENIED
+    relay = start_server("--auth", "keys-file:keys.json")
+    assert publish(relay, f"one?key={PLAIN}") == "accepted"
+    assert publish(relay, "one?key=other") == DENIED
     content = keys()
     content["streams"][0]["publish"] = {"keys": ["other"]}
     write_keys(tmp_path, content)
-    relay.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: "keys.json was read again: 2 patterns, 1 users" in relay.text(), "the new keys")
-    assert publish(port, "two?key=other") == "accepted"
-    assert publish(port, f"two?key={PLAIN}") == DENIED
+    relay.send_signal(signal.SIGHUP)
+    relay.wait_for_text("keys.json was read again: 2 patterns, 1 users")
+    assert publish(relay, "two?key=other") == "accepted"
+    assert publish(relay, f"two?key={PLAIN}") == DENIED
     (tmp_path / "keys.json").write_text('{"streams": [')
-    relay.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: "What was read before stays" in relay.text(), "the refusal of a bad file")
+    relay.send_signal(signal.SIGHUP)
+    relay.wait_for_text("What was read before stays")
     assert "it is not valid JSON: Expecting value at line 1, column 14" in relay.text()
-    assert publish(port, "three?key=other") == "accepted"
+    assert publish(relay, "three?key=other") == "accepted"
     assert MARK not in relay.text()
 
 
-def test_a_file_that_everybody_can_read_is_warned_of(server: Callable[..., Server], tmp_path: Path) -> None:
+def test_keys_file_that_everybody_can_read_is_warned_of(start_server: Start, tmp_path: Path) -> None:
     write_keys(tmp_path).chmod(0o644)
-    relay = server("--auth", "keys-file:keys.json")
-    relay.port()
-    wait_for(lambda: "Everybody on this machine can read" in relay.text(), "the warning")
+    relay = start_server("--auth", "keys-file:keys.json")
+    relay.wait_for_text("Everybody on this machine can read")
+    assert f"{tmp_path}/keys.json" in relay.text()
 
 
-def test_all_authorizers_must_allow(server: Callable[..., Server], tmp_path: Path) -> None:
+def test_publish_needs_every_authorizer_to_allow_it(start_server: Start, tmp_path: Path) -> None:
     write_keys(tmp_path)
-    relay = server("--auth", "keys-file:keys.json", "--auth", "allow-from:publish=none,play=any")
-    assert publish(relay.port(), f"one?key={PLAIN}") == DENIED
+    relay = start_server("--auth", "keys-file:keys.json", "--auth", "allow-from:publish=none,play=any")
+    assert publish(relay, f"one?key={PLAIN}") == DENIED
     assert "it is not allowed from this address" in relay.text()
 
 
-def test_unix_sockets_are_their_own_place(server: Callable[..., Server], tmp_path: Path) -> None:
-    """A relay that lets local sockets in only lets them in, and not those from the network."""
-    relay = server("--listen", f"unix:{tmp_path}/rtmp.sock", "--auth", "allow-from:unix")
-    assert publish(relay.port(), "one") == DENIED
-    client = BlockingClient.__new__(BlockingClient)
-    client.socket = socket.socket(socket.AF_UNIX)
-    client.socket.settimeout(20)
-    client.socket.connect(f"{tmp_path}/rtmp.sock")
-    client.session = ClientSession("live", "rtmp://local/live")
-    client.events = []
-    client.wait(ConnectAccepted)
-    client.session.publish("one")
-    client.wait(PublishAccepted)
-    client.socket.close()
+def test_relay_for_unix_sockets_only_refuses_the_network(start_server: Start, tmp_path: Path) -> None:
+    path = tmp_path / "rtmp.sock"
+    relay = start_server("--listen", f"unix:{path}", "--auth", "allow-from:unix")
+    assert publish(relay, "one") == DENIED
+    client = BlockingClient(path)
+    assert client.publish("one") == "accepted"
+    client.close()
 
 
 # -- plugins of others ---------------------------------------------------------------------------------------------
@@ -249,7 +207,7 @@ class Ringing(Service):
 
 @pytest.fixture(scope="module")
 def fresh_python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The Python of a fresh environment that has what this one has, and a package of somebody else besides."""
+    """The Python of a fresh environment with everything that this one has, and with the package of somebody else."""
     folder = tmp_path_factory.mktemp("venv")
     venv.create(folder, symlinks=True, with_pip=False)
     python = str(folder / "bin" / "python")
@@ -273,43 +231,35 @@ def fresh_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     return python
 
 
-def test_a_package_of_somebody_else_is_found(fresh_python: str, tmp_path: Path) -> None:
-    """It was installed, and that is all."""
+def test_plugins_of_an_installed_package_are_found_and_used(
+    start_server: Start, fresh_python: str, tmp_path: Path
+) -> None:
     twistd = [fresh_python, *TWISTD[1:]]
     listed = run([*twistd, "rtmprelay", "--help-plugins"], tmp_path)
     assert "  tea-time:WORD\n      Lets whoever says please publish.\n" in listed.stdout
     assert "  bell:PATH\n      Rings.\n" in listed.stdout
     assert "  keys-file:PATH" in listed.stdout
-    log = tmp_path / "out.log"
     options = ["--auth", "tea-time:please", "--hook", f"bell:{tmp_path}/rung"]
-    with log.open("w") as out:
-        process = subprocess.Popen(
-            [*twistd, "-n", "--pidfile=", "rtmprelay", "--listen", LOOPBACK, *options],
-            cwd=tmp_path,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        port = port_in(log, process)
-        assert publish(port, "film") == DENIED
-        assert publish(port, "film?say=please") == "accepted"
-        assert "say please" in log.read_text()
-    finally:
-        process.terminate()
-        process.wait(20)
+    relay = start_server(*options, command=twistd)
+    assert publish(relay, "film") == DENIED
+    assert publish(relay, "film?say=please") == "accepted"
+    assert "say please" in relay.text()
+    assert relay.stop()
     rung = (tmp_path / "rung").read_text().splitlines()
     assert rung[:2] == ["started", "server_started"]
     assert {"publish_refused", "publish_started", "publish_stopped"} <= set(rung)
-    # The hook hears of the end of everything before it ends itself.
+    # The hook gets the last event before it is stopped.
     assert rung[-2:] == ["server_stopped", "stopped"]
 
 
-def test_without_that_package_it_is_not_there(tmp_path: Path) -> None:
-    assert "tea-time" not in run([*TWISTD, "rtmprelay", "--help-plugins"], tmp_path).stdout
+def test_plugin_of_a_package_that_is_not_installed_is_not_listed(tmp_path: Path) -> None:
+    listed = run([*TWISTD, "rtmprelay", "--help-plugins"], tmp_path).stdout
+    assert "keys-file:PATH" in listed
+    assert "tea-time" not in listed
 
 
-def test_a_plugin_of_somebody_else_that_fails_lets_nobody_in(tmp_path: Path) -> None:
-    """Its error is told in a line, without what the client brought along."""
+def test_plugin_that_fails_refuses_and_is_logged_in_one_line(start_server: Start, tmp_path: Path) -> None:
+    """The line does not contain the client's credentials."""
     plugins = tmp_path / "path" / "rtmprelay_plugins"
     plugins.mkdir(parents=True)
     (plugins / "broken.py").write_text(
@@ -323,40 +273,27 @@ def test_a_plugin_of_somebody_else_that_fails_lets_nobody_in(tmp_path: Path) -> 
         "def make(argument, reactor):\n"
         "    return Broken()\n"
     )
-    log = tmp_path / "out.log"
-    with log.open("w") as out:
-        process = subprocess.Popen(
-            [*TWISTD, "-n", "--pidfile=", "rtmprelay", "--listen", LOOPBACK, "--auth", "broken:"],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(plugins.parent)},
-            stdout=out,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        port = port_in(log, process)
-        assert publish(port, f"film?key={MARK}") == DENIED
-    finally:
-        process.terminate()
-        process.wait(20)
-    text = log.read_text()
+    relay = start_server("--auth", "broken:", environment={"PYTHONPATH": str(plugins.parent)})
+    assert publish(relay, f"film?key={MARK}") == DENIED
+    assert relay.stop()
+    text = relay.text()
     assert "The authorizer Broken failed: KeyError in " in text
     assert "broken_code.py, line 3" in text
     assert MARK not in text
     assert "Traceback" not in text
 
 
-def test_rotating_the_file_of_events(server: Callable[..., Server], tmp_path: Path) -> None:
-    relay = server("--hook", "jsonl:events.jsonl#events=publish_started")
-    port = relay.port()
-    publish(port, "one")
-    wait_for(lambda: (tmp_path / "events.jsonl").exists(), "the first line")
-    (tmp_path / "events.jsonl").rename(tmp_path / "events.jsonl.1")
-    relay.process.send_signal(signal.SIGHUP)
-    publish(port, "two")
-    wait_for(lambda: (tmp_path / "events.jsonl").exists(), "a new file")
+def test_sighup_opens_a_renamed_event_file_again(start_server: Start, tmp_path: Path) -> None:
+    relay = start_server("--hook", "jsonl:events.jsonl#events=publish_started")
+    publish(relay, "one")
+    events, renamed = tmp_path / "events.jsonl", tmp_path / "events.jsonl.1"
+    wait_for(events.exists, "the first line")
+    events.rename(renamed)
+    relay.send_signal(signal.SIGHUP)
+    publish(relay, "two")
+    wait_for(events.exists, "a new file")
     assert relay.stop()
     found = [
-        [json.loads(line)["stream"] for line in (tmp_path / name).read_text().splitlines()]
-        for name in ("events.jsonl.1", "events.jsonl")
+        [json.loads(line)["stream"] for line in file.read_text().splitlines()] for file in (renamed, events)
     ]
     assert found == [["live/one"], ["live/two"]]

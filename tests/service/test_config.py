@@ -1,4 +1,4 @@
-"""From what an operator writes to a configuration."""
+"""The values of single options become values of the configuration."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from rtmprelay.errors import ConfigError
         ("haproxy:tcp:1935", "haproxy:tcp:1935"),
     ],
 )
-def test_where_to_listen(written: str, meant: str) -> None:
+def test_short_forms_become_endpoint_descriptions(written: str, meant: str) -> None:
     assert listen_description(written) == meant
 
 
 @pytest.mark.parametrize(
     "written", ["65536", ":99999", "host:70000", "[::1]:65536", "tcp:65536", "tcp:-1", "ssl:99999:certKey=x"]
 )
-def test_what_is_no_port_is_refused(written: str) -> None:
+def test_bad_port_is_refused(written: str) -> None:
     with pytest.raises(ConfigError, match="is not a port: a number from 0 to 65535 is expected"):
         listen_description(written)
 
 
-def test_a_number_without_end_is_no_port_and_no_size() -> None:
+def test_very_long_number_is_refused_as_port_and_as_chunk_size() -> None:
     with pytest.raises(ConfigError, match="is not a port"):
         listen_description("9" * 5000)
     with pytest.raises(ConfigError, match="is not a number of bytes"):
@@ -53,12 +53,12 @@ def test_a_number_without_end_is_no_port_and_no_size() -> None:
 
 
 @pytest.mark.parametrize("size", [128, 4096, 65536])
-def test_a_chunk_size(size: int) -> None:
+def test_chunk_size_is_parsed(size: int) -> None:
     assert config.chunk_size(str(size)) == size
 
 
 @pytest.mark.parametrize("text", ["127", "65537", "0", "-1", "", "4k", "1e3", "4096.0", " 4096", "²"])
-def test_what_is_no_chunk_size_is_refused(text: str) -> None:
+def test_bad_chunk_size_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a number of bytes from 128 to 65536"):
         config.chunk_size(text)
 
@@ -77,7 +77,7 @@ def test_what_is_no_chunk_size_is_refused(text: str) -> None:
         ("1s", 1.0),
     ],
 )
-def test_a_merge_window(written: str, seconds: float) -> None:
+def test_merge_window_is_parsed_and_accepted_by_the_configuration(written: str, seconds: float) -> None:
     assert config.merge_window(written) == seconds
     assert RelayConfig(merge_window=seconds).merge_window == seconds
 
@@ -97,7 +97,7 @@ def test_a_merge_window(written: str, seconds: float) -> None:
         "00",
     ],
 )
-def test_what_is_no_merge_window_is_refused(written: str) -> None:
+def test_bad_merge_window_is_refused(written: str) -> None:
     with pytest.raises(
         ConfigError, match="is not a time from 0 to 1000ms: write 0, or a duration such as 40ms"
     ):
@@ -105,13 +105,13 @@ def test_what_is_no_merge_window_is_refused(written: str) -> None:
 
 
 @pytest.mark.parametrize("seconds", [-0.001, 1.001, 40, float("nan"), float("inf")])
-def test_a_window_that_was_meant_in_milliseconds_is_refused(seconds: float) -> None:
-    """Whoever embeds the service writes seconds."""
+def test_merge_window_in_milliseconds_is_refused_by_the_configuration(seconds: float) -> None:
+    """`RelayConfig` takes seconds."""
     with pytest.raises(ConfigError, match="merge_window is a number of seconds from 0 to 1, not"):
         RelayConfig(merge_window=seconds)
 
 
-def test_the_defaults_are_those_of_the_design() -> None:
+def test_defaults_are_the_documented_ones() -> None:
     relay = RelayConfig()
     limits = relay.connection_limits
     assert relay.listen == ("tcp:1935",)

@@ -1,4 +1,4 @@
-"""The program that docs/embedding.rst shows does what it says."""
+"""The program in docs/embedding.rst works."""
 
 from __future__ import annotations
 
@@ -18,40 +18,28 @@ PROGRAM = ROOT / "docs" / "examples" / "embed.py"
 
 @pytest.fixture
 def program() -> Iterator[subprocess.Popen[str]]:
-    """The program, running."""
     running = subprocess.Popen([sys.executable, str(PROGRAM)], stdout=subprocess.PIPE, text=True)
     yield running
     running.kill()
     running.communicate(timeout=DEADLINE)
 
 
-def test_the_program_of_the_documents_runs(program: subprocess.Popen[str], ffmpeg: FFmpeg) -> None:
-    """It prints where to publish, tells of a stream that comes and goes, and stops on a signal."""
+def test_documented_program_announces_streams_and_stops_on_a_signal(
+    program: subprocess.Popen[str], ffmpeg: FFmpeg
+) -> None:
     assert program.stdout is not None
     address = re.search(r"rtmp://\S+/live/", program.stdout.readline())
     assert address is not None
     source = ffmpeg.make("embedded.flv", "-f lavfi -i sine=frequency=440 -t 1 -c:a aac")
-    command = [
-        ffmpeg.program,
-        "-v",
-        "error",
-        "-i",
-        str(source),
-        "-c",
-        "copy",
-        "-f",
-        "flv",
-        f"{address[0]}show",
-    ]
-    subprocess.run(command, check=True, timeout=DEADLINE)
+    copy = [ffmpeg.program, "-v", "error", "-i", str(source), "-c", "copy", "-f", "flv"]
+    subprocess.run([*copy, f"{address[0]}show"], check=True, timeout=DEADLINE)
     assert program.stdout.readline() == "publish_started live/show\n"
     assert program.stdout.readline() == "publish_stopped live/show\n"
     program.terminate()
     program.wait(DEADLINE)
 
 
-def test_the_documents_show_this_very_program() -> None:
-    """The page includes the file, and the file is as short as the page says."""
+def test_documented_program_is_the_tested_file_and_at_most_twenty_lines() -> None:
     page = (ROOT / "docs" / "embedding.rst").read_text()
     assert ".. literalinclude:: examples/embed.py" in page
     body = PROGRAM.read_text().partition("@implementer")[2]

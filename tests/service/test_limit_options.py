@@ -1,11 +1,10 @@
-"""`--limit NAME=VALUE`."""
+"""`--limit NAME=VALUE`: what it changes, and what an operator sees when a limit is reached."""
 
 from __future__ import annotations
 
-import json
 import re
 import urllib.request
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -14,9 +13,9 @@ import pytest
 from rtmprelay.config.limits import limits_help, with_limits
 from rtmprelay.config.relay import RelayConfig
 from rtmprelay.errors import ConfigError
-from rtmprelay.session.reports import PlayAccepted, PublishAccepted, StatusReceived
+from rtmprelay.session.reports import PlayAccepted, StatusReceived
 from tests.helpers import group, start_frames, wait_for
-from tests.service.command import BlockingClient, Server
+from tests.service.command import Server
 
 
 @pytest.mark.parametrize(
@@ -35,7 +34,7 @@ from tests.service.command import BlockingClient, Server
         ("amf_depth=100", "connection_limits", 100),
     ],
 )
-def test_a_limit_changes_and_nothing_else_does(text: str, group: str | None, value: object) -> None:
+def test_limit_option_changes_only_its_limit(text: str, group: str | None, value: object) -> None:
     name = text.partition("=")[0]
     before = RelayConfig()
     after = with_limits(before, [text])
@@ -48,7 +47,7 @@ def test_a_limit_changes_and_nothing_else_does(text: str, group: str | None, val
     assert (restored if group is None else attrs.evolve(whole, **{group: restored})) == before
 
 
-def test_the_last_one_counts() -> None:
+def test_last_value_of_a_limit_counts() -> None:
     relay = with_limits(RelayConfig(), ["max_players=3", "chunk_rate=5", "max_players=4"])
     assert (relay.stream_limits.max_players, relay.connection_limits.chunk_rate) == (4, 5)
 
@@ -71,96 +70,70 @@ def test_the_last_one_counts() -> None:
         ("amf_depth=101", "amf_depth: 101 is too much; the largest possible value is 100"),
     ],
 )
-def test_what_cannot_be_used_is_told(text: str, sentence: str) -> None:
+def test_bad_limit_is_refused_with_its_reason(text: str, sentence: str) -> None:
     with pytest.raises(ConfigError) as caught:
         with_limits(RelayConfig(), [text])
     assert str(caught.value).startswith(sentence)
 
 
-def test_the_help_shows_what_can_be_written() -> None:
+def test_limits_help_lists_valid_options_with_their_defaults() -> None:
     lines = [line.strip() for line in limits_help().splitlines()[1:]]
     assert "max_players=none" in lines
     assert "idle_timeout=60" in lines
     assert with_limits(RelayConfig(), lines) == RelayConfig()
 
 
-# -- what an operator sees of them -------------------------------------------------------------------------------
+# -- a running server --------------------------------------------------------------------------------------------
 
 
-class Watched:
-    """A server with limits, and its figures."""
+@pytest.fixture
+def limited(start_server: Callable[..., Server]) -> Callable[[str], Server]:
+    """Starts a server with one limit changed."""
+    return lambda limit: start_server("--http-status", ":0", "--log-format", "json", "--limit", limit)
 
-    def __init__(self, folder: Path, *limits: str) -> None:
-        options = [part for limit in limits for part in ("--limit", limit)]
-        self.server = Server(folder, "--http-status", "127.0.0.1:0", "--log-format", "json", *options)
-        self.port = self.server.port()
-        wait_for(lambda: len(self._ports()) == 2, "HTTP")
-        (self._http,) = set(self._ports()) - {self.port}
 
-    def _ports(self) -> list[int]:
-        return [int(port) for port in re.findall(r"Listening on 127\.0\.0\.1:(\d+)", self.server.text())]
-
-    def exceeded(self) -> dict[str, float]:
-        """How often each limit was reached, as /metrics says."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._http}/metrics", timeout=20) as answer:
-            text = answer.read().decode()
-        found = re.findall(r'rtmprelay_limits_exceeded_total\{limit="(\w+)"\} (\S+)', text)
-        return {name: float(count) for name, count in found}
-
-    def lines(self, event: str) -> list[dict[str, Any]]:
-        """What the log says of events of a kind."""
-        lines = [json.loads(line) for line in self.server.text().splitlines()]
-        return [line for line in lines if line.get("event") == event]
+def times_exceeded(server: Server, limit: str) -> float | None:
+    """How often a limit was reached, from /metrics."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.http_port()}/metrics", timeout=20) as answer:
+        text = answer.read().decode()
+    found = re.search(rf'rtmprelay_limits_exceeded_total\{{limit="{limit}"\}} (\S+)', text)
+    return None if found is None else float(found[1])
 
 
 @pytest.mark.parametrize(
     "limit", ["max_connections=1", "max_connections_per_address=1", "connection_rate_per_address=0"]
 )
-def test_connections_that_are_not_wanted_are_counted_by_the_limit(limit: str, tmp_path: Path) -> None:
-    watched = Watched(tmp_path, limit)
+def test_refused_connection_is_counted_under_its_limit(limit: str, limited: Callable[[str], Server]) -> None:
+    server = limited(limit)
     name, _, most = limit.partition("=")
-    try:
-        first = BlockingClient(watched.port) if most == "1" else None
-        with pytest.raises((AssertionError, ConnectionError)):
-            BlockingClient(watched.port)
-        wait_for(lambda: watched.exceeded().get(name) == 1, "the count")
-        (line,) = watched.lines("connection_refused")
-        assert f"(limit: {name})" in line["reason"]
-        if first is not None:
-            first.socket.close()
-    finally:
-        watched.server.stop()
+    if most == "1":
+        server.connect()
+    with pytest.raises((AssertionError, ConnectionError)):
+        server.connect()
+    wait_for(lambda: times_exceeded(server, name) == 1, "the count")
+    (line,) = server.lines("connection_refused")
+    assert f"(limit: {name})" in line["reason"]
 
 
-def test_players_that_are_not_wanted_are_counted_by_the_limit(tmp_path: Path) -> None:
-    watched = Watched(tmp_path, "max_players=1")
-    try:
-        encoder, first, second = (BlockingClient(watched.port) for _ in range(3))
-        encoder.session.publish("film")
-        encoder.wait(PublishAccepted)
-        encoder.send(*start_frames(), *group(0))
-        first.session.play("film")
-        first.wait(PlayAccepted)
-        second.session.play("film")
-        second.wait(StatusReceived)
-        wait_for(lambda: watched.exceeded().get("max_players") == 1, "the count")
-        (line,) = watched.lines("play_refused")
-        assert "(limit: max_players)" in line["reason"]
-        for client in (encoder, first, second):
-            client.socket.close()
-    finally:
-        watched.server.stop()
+def test_refused_player_is_counted_under_its_limit(limited: Callable[[str], Server]) -> None:
+    server = limited("max_players=1")
+    encoder, first, second = (server.connect() for _ in range(3))
+    assert encoder.publish("film") == "accepted"
+    encoder.send(*start_frames(), *group(0))
+    first.session.play("film")
+    first.wait(PlayAccepted)
+    second.session.play("film")
+    second.wait(StatusReceived)
+    wait_for(lambda: times_exceeded(server, "max_players") == 1, "the count")
+    (line,) = server.lines("play_refused")
+    assert "(limit: max_players)" in line["reason"]
 
 
-def test_a_publisher_that_sends_too_much_is_counted_by_the_limit(tmp_path: Path) -> None:
-    watched = Watched(tmp_path, "max_publisher_kbps=80")
-    try:
-        encoder = BlockingClient(watched.port)
-        encoder.session.publish("film")
-        encoder.wait(PublishAccepted)
-        frames = [frame for number in range(100) for frame in group(number * 200, size=10_000)]
-        with pytest.raises(ConnectionError):
-            encoder.send(*frames)
-        wait_for(lambda: watched.exceeded().get("max_publisher_kbps") == 1, "the count")
-    finally:
-        watched.server.stop()
+def test_publisher_over_its_bitrate_is_closed_and_counted(limited: Callable[[str], Server]) -> None:
+    server = limited("max_publisher_kbps=80")
+    encoder = server.connect()
+    assert encoder.publish("film") == "accepted"
+    frames = [frame for number in range(100) for frame in group(number * 200, size=10_000)]
+    with pytest.raises(ConnectionError):
+        encoder.send(*frames)
+    wait_for(lambda: times_exceeded(server, "max_publisher_kbps") == 1, "the count")

@@ -1,4 +1,4 @@
-"""Log lines for machines and for people, whatever a peer calls itself."""
+"""The lines of a JSON log and of a text log. No client can forge or break them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rtmprelay.logs import FORMATS, LEVELS, format_json, format_text, make_obser
 
 
 @implementer(ILogObserver)
-class Caught:
-    """Keeps log events."""
+class Captured:
+    """Collects log events."""
 
     def __init__(self) -> None:
         self.events: list[LogEvent] = []
@@ -28,30 +28,30 @@ class Caught:
 
 
 def logged(sentence: str, **fields: object) -> LogEvent:
-    """A log event as Twisted makes it."""
-    caught = Caught()
-    Logger(namespace="rtmprelay.test", observer=caught).info(sentence, **fields)
-    (event,) = caught.events
+    """A log event with a fixed time, as Twisted makes it."""
+    captured = Captured()
+    Logger(namespace="rtmprelay.test", observer=captured).info(sentence, **fields)
+    (event,) = captured.events
     event["log_time"] = 1_750_000_000.1234
     return event
 
 
 def as_json(event: LogEvent) -> dict[str, Any]:
-    """The line, read back; it must be one line and strict JSON."""
+    """The JSON line of an event, parsed again. It must be one line of strict JSON in ASCII."""
     line = format_json(event)
     assert line.endswith("\n")
     assert line.count("\n") == 1
     assert line.isascii()
 
     def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is no JSON")
+        raise AssertionError(f"{constant} is not JSON")
 
     read = json.loads(line, parse_constant=refuse)
     assert isinstance(read, dict)
     return read
 
 
-def test_a_line_of_json() -> None:
+def test_json_line_has_time_level_logger_message_and_fields() -> None:
     line = as_json(logged("{connection} did {what}", connection="c000001", what="something", count=3))
     assert line == {
         "time": "2025-06-15T15:06:40.123Z",
@@ -64,8 +64,8 @@ def test_a_line_of_json() -> None:
     }
 
 
-def test_an_event_of_the_relay_keeps_its_fields() -> None:
-    caught = Caught()
+def test_json_line_of_a_relay_event_has_its_fields() -> None:
+    captured = Captured()
     event = ConnectionClosed(
         connection="c000001",
         peer="192.0.2.1:5",
@@ -78,32 +78,32 @@ def test_an_event_of_the_relay_keeps_its_fields() -> None:
     bus = EventBus()
     bus.add_sink(LogSink())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rtmprelay.event_bus._event_log", Logger(namespace="rtmprelay", observer=caught))
+        patch.setattr("rtmprelay.event_bus._event_log", Logger(namespace="rtmprelay", observer=captured))
         bus.publish(event)
-    (log_event,) = caught.events
+    (log_event,) = captured.events
     line = as_json(log_event)
     assert line["event"] == "connection_closed"
     assert line["message"] == "Connection c000001 closed after 1.5 s: why"
     assert (line["limit"], line["duration"], line["bytes_out"]) == (None, 1.5, 2)
 
 
-def test_a_failure_has_its_traceback() -> None:
-    caught = Caught()
+def test_failure_is_logged_with_its_traceback() -> None:
+    captured = Captured()
     try:
         raise ZeroDivisionError("planted\nin two lines")
     except ZeroDivisionError:
-        Logger(observer=caught).failure("It broke")
-    (event,) = caught.events
+        Logger(observer=captured).failure("It broke")
+    (event,) = captured.events
     line = as_json(event)
     assert (line["level"], line["message"]) == ("critical", "It broke")
     assert "ZeroDivisionError: planted" in line["traceback"]
-    assert "test_a_failure_has_its_traceback" in line["traceback"]
+    assert "test_failure_is_logged_with_its_traceback" in line["traceback"]
     text = format_text(event)
     assert text is not None
     assert "ZeroDivisionError" in text
 
 
-def test_a_failure_of_the_old_logging() -> None:
+def test_failure_of_the_legacy_logging_is_logged_with_its_traceback() -> None:
     event: LogEvent = {
         "log_time": 0.0,
         "log_level": LogLevel.critical,
@@ -116,50 +116,52 @@ def test_a_failure_of_the_old_logging() -> None:
     assert "ValueError: old" in as_json(event)["traceback"]
 
 
-class Stubborn:
-    """A value that cannot be shown."""
+class Unprintable:
+    """A value whose repr fails."""
 
     def __repr__(self) -> str:
         raise RuntimeError("no")
 
 
 class Shown:
-    """A value that JSON does not know."""
+    """A value that has no form in JSON."""
 
     def __str__(self) -> str:
         return "shown"
 
 
-def test_values_that_json_does_not_know() -> None:
+def test_values_without_a_json_form_are_logged_as_text() -> None:
     line = as_json(logged("x", thing=Shown(), some={1: 2}, data=b"\xff", listed=(1, Shown())))
     assert line["thing"] == "shown"
     assert line["listed"] == [1, "shown"]
     assert line["data"] == "b'\\xff'"
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), {("a", "b"): 1}, Stubborn(), [Stubborn()]])
-def test_values_that_no_json_can_hold_still_give_a_line(value: object) -> None:
-    line = as_json(logged("told", value=value))
-    assert line["message"] == "told"
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), {("a", "b"): 1}, Unprintable(), [Unprintable()]]
+)
+def test_values_that_json_cannot_encode_still_give_a_line(value: object) -> None:
+    line = as_json(logged("text", value=value))
+    assert line["message"] == "text"
     assert isinstance(line["value"], str | list)
 
 
-def test_a_value_that_holds_itself() -> None:
+def test_value_that_contains_itself_still_gives_a_line() -> None:
     endless: list[object] = []
     endless.append(endless)
-    assert as_json(logged("told", value=endless))["message"] == "told"
+    assert as_json(logged("text", value=endless))["message"] == "text"
 
 
-def test_surrogates_and_separators() -> None:
+def test_surrogates_and_separators_survive_in_json_and_are_escaped_in_text() -> None:
     name = "cam\ud800\u2028\x00\x1b[31m\n"
     assert as_json(logged("{name}", name=name))["name"] == name
     text = format_text(logged("{name}", name=name))
     assert text is not None
-    text.encode("utf-8")
+    assert text.encode("utf-8")
 
 
-def test_a_field_cannot_stand_in_for_what_the_line_is_about() -> None:
-    event = logged("told")
+def test_event_field_cannot_replace_level_logger_message_or_time() -> None:
+    event = logged("text")
     event.update({"level": "forged", "logger": "forged", "message": "forged", "time": "forged"})
     line = as_json(event)
     assert "forged" not in line.values()
@@ -177,7 +179,7 @@ def test_a_field_cannot_stand_in_for_what_the_line_is_about() -> None:
         "x\x1b[2K2026-01-01T00:00:00+0000 [rtmprelay#info] forged",
     ],
 )
-def test_nobody_forges_a_line(name: str) -> None:
+def test_client_name_cannot_forge_a_log_line(name: str) -> None:
     event = ClientConnected(connection="c000001", peer="x:1", app="live", client=name)
     text = format_text(logged(event.sentence, **event.fields()))
     assert text is not None
@@ -188,7 +190,7 @@ def test_nobody_forges_a_line(name: str) -> None:
     assert "\r" not in text
 
 
-def test_a_plain_line_of_text() -> None:
+def test_text_line_keeps_umlauts() -> None:
     text = format_text(logged("Grüße von {who}", who="c000001"))
     assert text is not None
     assert text.endswith("[rtmprelay.test#info] Grüße von c000001\n")
@@ -200,7 +202,7 @@ def test_a_plain_line_of_text() -> None:
     [("debug", "d i w e c"), ("info", "i w e c"), ("warn", "w e c"), ("error", "e c")],
 )
 @pytest.mark.parametrize("log_format", FORMATS)
-def test_levels(level: str, shown: str, log_format: str) -> None:
+def test_lines_below_the_log_level_are_dropped(level: str, shown: str, log_format: str) -> None:
     out = io.StringIO()
     log = Logger(namespace="n", observer=make_observer(out, level, log_format))
     log.debug("d")
@@ -214,16 +216,21 @@ def test_levels(level: str, shown: str, log_format: str) -> None:
     assert set(LEVELS) == {"debug", "info", "warn", "error"}
 
 
-def test_trouble_is_logged_as_a_warning() -> None:
-    """With --log-level warn an operator still hears of what does not work."""
-    trouble = {kind.name for kind in event_types() if kind.level == "warn"}
-    assert {"destination_failed", "destination_given_up", "recording_failed", "connection_refused"} <= trouble
-    caught = Caught()
-    globalLogPublisher.addObserver(caught)
+def test_failures_are_logged_as_warnings() -> None:
+    """An operator with --log-level warn sees them."""
+    failures = {kind.name for kind in event_types() if kind.level == "warn"}
+    assert {
+        "destination_failed",
+        "destination_given_up",
+        "recording_failed",
+        "connection_refused",
+    } <= failures
+    captured = Captured()
+    globalLogPublisher.addObserver(captured)
     try:
         failed = DestinationFailed(destination="d", stream="live/a", error_class="network", reason="gone")
         LogSink().event_happened(0.0, failed)
     finally:
-        globalLogPublisher.removeObserver(caught)
-    (event,) = caught.events
+        globalLogPublisher.removeObserver(captured)
+    (event,) = captured.events
     assert event["log_level"] is LogLevel.warn

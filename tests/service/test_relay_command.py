@@ -1,19 +1,20 @@
-"""`twistd rtmprelay --relay-to`, `--relay-config` and `--check-destinations` as an operator runs them."""
+"""`--relay-to`, `--relay-config` and `--check-destinations` as an operator uses them."""
 
 from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from rtmprelay.session.reports import PublishAccepted
 from tests.helpers import keyframe, start_frames, wait_for
-from tests.service.command import TWISTD, BlockingClient, Server, refusal, run
+from tests.service.command import FOREGROUND, TWISTD, BlockingClient, Server, refusal, run
 from tests.service.harness import closed_port
+
+Start = Callable[..., Server]
 
 KEY = "KEY-that-nobody-may-see"
 
@@ -52,7 +53,7 @@ BAD_FILES: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD_OPTIONS)
-def test_bad_option_is_refused_with_one_line(
+def test_bad_option_is_refused_in_one_line_without_the_key(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -63,7 +64,7 @@ def test_bad_option_is_refused_with_one_line(
 
 
 @pytest.mark.parametrize("name", BAD_FILES)
-def test_bad_file_is_refused_with_one_line(name: str, tmp_path: Path) -> None:
+def test_bad_relay_config_is_refused_in_one_line_without_the_key(name: str, tmp_path: Path) -> None:
     text, expected = BAD_FILES[name]
     file = tmp_path / "relay.json"
     file.write_text(text)
@@ -74,53 +75,35 @@ def test_bad_file_is_refused_with_one_line(name: str, tmp_path: Path) -> None:
 
 def test_refusal_is_printed_alone_with_exit_status_1(tmp_path: Path) -> None:
     (tmp_path / "relay.json").write_text("[]")
-    done = run([*TWISTD, "-n", "rtmprelay", "--relay-config", "relay.json"], tmp_path)
+    done = run([*TWISTD, *FOREGROUND, "rtmprelay", "--relay-config", "relay.json"], tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1
     assert "it is not a JSON object" in done.stderr
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    """Starts servers, each in a folder of its own; they are stopped after the test."""
-    started: list[Server] = []
-
-    def start(*options: str) -> Server:
-        folder = tmp_path / str(len(started))
-        folder.mkdir()
-        started.append(Server(folder, *options))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.stop()
-
-
-def lines(server: Server, event: str) -> list[dict[str, Any]]:
-    """The events of one kind in a JSON log."""
-    entries = [json.loads(line) for line in server.text().splitlines() if line.startswith("{")]
-    return [entry for entry in entries if entry.get("event") == event]
-
-
-def start_publishing(port: int) -> BlockingClient:
-    client = BlockingClient(port)
-    client.session.publish("test")
-    client.wait(PublishAccepted)
+def start_publishing(server: Server) -> BlockingClient:
+    client = server.connect()
+    assert client.publish("test") == "accepted"
     client.send(*start_frames(), keyframe(0))
     return client
 
 
-def test_relay_to_sends_the_stream_and_logs_no_key(server: Callable[..., Server]) -> None:
-    target = server("--log-format", "json")
-    relay = server("--log-format", "json", "--relay-to", f"rtmp://127.0.0.1:{target.port()}/app/{KEY}?x=1")
-    client = start_publishing(relay.port())
-    wait_for(lambda: lines(target, "codec_detected"), "the stream at the other server")
-    client.socket.close()
-    (connected,) = lines(relay, "destination_connected")
+def check_destinations(folder: Path, *urls: str) -> subprocess.CompletedProcess[str]:
+    options = [part for url in urls for part in ("--relay-to", url)]
+    return run([*TWISTD, *FOREGROUND, "rtmprelay", "--check-destinations", *options], folder)
+
+
+def test_relay_to_publishes_at_the_destination_and_logs_no_key(start_server: Start) -> None:
+    target = start_server("--log-format", "json")
+    url = f"rtmp://127.0.0.1:{target.port()}/app/{KEY}?x=1"
+    relay = start_server("--log-format", "json", "--relay-to", url)
+    start_publishing(relay)
+    wait_for(lambda: target.lines("codec_detected"), "the stream at the destination")
+    (connected,) = relay.lines("destination_connected")
     assert connected["destination"] == f"127.0.0.1:{target.port()}/app"
     assert KEY not in relay.text()
-    # There the key is the name of the stream, which is logged; its query is not.
-    assert lines(target, "publish_started")[0]["stream"] == f"app/{KEY}"
+    # The key is the stream's name there, and the query is not part of it.
+    assert target.lines("publish_started")[0]["stream"] == f"app/{KEY}"
     assert "x=1" not in target.text()
 
 
@@ -133,41 +116,36 @@ def write_config(path: Path, **ports: int) -> None:
     path.write_text(json.dumps({"destinations": entries}))
 
 
-def test_sighup_applies_only_the_difference(server: Callable[..., Server], tmp_path: Path) -> None:
-    """A new destination gets the live stream, a removed one ends, and the third keeps its connection."""
-    kept, removed, added = (server("--log-format", "json") for _ in range(3))
+def test_sighup_applies_only_the_changes_of_the_relay_config(start_server: Start, tmp_path: Path) -> None:
+    """A new destination gets the live stream, a removed one is ended, and one that stays is not disturbed."""
+    stays, goes, comes = (start_server("--log-format", "json") for _ in range(3))
     config = tmp_path / "relay.json"
-    write_config(config, kept=kept.port(), removed=removed.port())
-    relay = server("--log-format", "json", "--relay-config", str(config))
-    client = start_publishing(relay.port())
-    wait_for(
-        lambda: lines(kept, "publish_started") and lines(removed, "publish_started"), "both destinations"
-    )
-    config.write_text('{"destinations": [{"name": "kept"}]}')
-    relay.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: "The destinations stay as they are" in relay.text(), "the refusal of a bad file")
+    write_config(config, stays=stays.port(), goes=goes.port())
+    relay = start_server("--log-format", "json", "--relay-config", str(config))
+    start_publishing(relay)
+    wait_for(lambda: stays.lines("publish_started") and goes.lines("publish_started"), "both destinations")
+    config.write_text('{"destinations": [{"name": "stays"}]}')
+    relay.send_signal(signal.SIGHUP)
+    relay.wait_for_text("The destinations stay as they are")
     assert "the field 'url' is missing" in relay.text()
-    write_config(config, kept=kept.port(), added=added.port())
-    relay.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: lines(added, "publish_started") and lines(removed, "publish_stopped"), "the change")
-    (ended,) = lines(removed, "publish_stopped")
+    write_config(config, stays=stays.port(), comes=comes.port())
+    relay.send_signal(signal.SIGHUP)
+    wait_for(lambda: comes.lines("publish_started") and goes.lines("publish_stopped"), "the change")
+    (ended,) = goes.lines("publish_stopped")
     assert ended["clean"] is True
-    assert lines(kept, "publish_stopped") == []
-    assert len(lines(kept, "connection_opened")) == 1
-    client.socket.close()
+    assert stays.lines("publish_stopped") == []
+    assert len(stays.lines("connection_opened")) == 1
 
 
 def test_check_destinations_prints_each_step_and_exits_with_0_if_all_succeeded(
-    server: Callable[..., Server], tmp_path: Path
+    start_server: Start, tmp_path: Path
 ) -> None:
-    port = server().port()
-    good = ["--relay-to", f"rtmp://127.0.0.1:{port}/app/{KEY}"]
-    done = run([*TWISTD, "-n", "rtmprelay", "--check-destinations", *good], tmp_path)
+    good = f"rtmp://127.0.0.1:{start_server().port()}/app/{KEY}"
+    done = check_destinations(tmp_path, good)
     assert done.returncode == 0, done.stderr
     steps = [line.split()[:2] for line in done.stdout.splitlines()[1:]]
     assert steps == [["ok", step] for step in ("dns", "tcp", "handshake", "connect", "publish", "stays")]
-    bad = ["--relay-to", f"rtmp://127.0.0.1:{closed_port()}/app/{KEY}"]
-    done = run([*TWISTD, "-n", "rtmprelay", "--check-destinations", *good, *bad], tmp_path)
+    done = check_destinations(tmp_path, good, f"rtmp://127.0.0.1:{closed_port()}/app/{KEY}")
     assert done.returncode == 1
     assert "FAIL tcp" in done.stdout
     assert "connection refused" in done.stdout

@@ -1,4 +1,4 @@
-"""`twistd rtmprelay` as an operator runs it: a process of its own."""
+"""`twistd rtmprelay` as an operator runs it."""
 
 from __future__ import annotations
 
@@ -9,38 +9,34 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rtmprelay import __version__, tap
-from rtmprelay.session.reports import PlayAccepted, PublishAccepted
+from rtmprelay.session.reports import PlayAccepted
 from tests.helpers import LOOPBACK, keyframe, start_frames, wait_for
-from tests.service.command import TWIST, TWISTD, BlockingClient, Server, port_in, run
+from tests.service.command import (
+    FOREGROUND,
+    TWIST,
+    TWISTD,
+    BlockingClient,
+    Server,
+    port_in,
+    refusal,
+    run,
+)
+
+Start = Callable[..., Server]
 
 
-@pytest.fixture
-def clients() -> Iterator[Callable[[int], BlockingClient]]:
-    """Make clients that are closed behind the test."""
-    made: list[BlockingClient] = []
-
-    def make(port: int) -> BlockingClient:
-        client = BlockingClient(port)
-        made.append(client)
-        return client
-
-    yield make
-    for client in made:
-        client.socket.close()
-
-
-# -- without a server ----------------------------------------------------------------------------------------
+# -- help and bad options -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", [TWISTD, TWIST], ids=["twistd", "twist"])
-def test_help_from_any_folder(command: list[str], tmp_path: Path) -> None:
+def test_help_is_printed_in_any_folder(command: list[str], tmp_path: Path) -> None:
     done = run([*command, "rtmprelay", "--help"], tmp_path)
     assert done.returncode == 0
     for option in ("--listen", "--chunk-size", "--merge-window", "--log-level", "--log-format", "tcp:1935"):
@@ -48,11 +44,11 @@ def test_help_from_any_folder(command: list[str], tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command_is_listed(tmp_path: Path) -> None:
+def test_twistd_lists_the_command(tmp_path: Path) -> None:
     assert "An RTMP server and relay." in run([*TWISTD, "--help"], tmp_path).stdout
 
 
-def test_version(tmp_path: Path) -> None:
+def test_version_is_printed(tmp_path: Path) -> None:
     done = run([*TWISTD, "rtmprelay", "--version"], tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"rtmprelay {__version__}\n", "")
 
@@ -81,13 +77,14 @@ def test_version(tmp_path: Path) -> None:
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
-def test_a_bad_option_is_told_in_one_line(options: list[str], named: str, tmp_path: Path) -> None:
-    done = run([*TWISTD, "-n", "--pidfile=", "rtmprelay", *options], tmp_path)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("rtmprelay: ")
-    assert named in line
+def test_bad_option_is_refused_in_one_line(options: list[str], named: str) -> None:
+    assert named in refusal(*options)
+
+
+def test_command_exits_with_the_refusal_and_starts_nothing(tmp_path: Path) -> None:
+    options = ["--listen", "nonsense:x=1"]
+    done = run([*TWISTD, *FOREGROUND, "rtmprelay", *options], tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{refusal(*options)}\n")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -100,18 +97,18 @@ def test_a_bad_option_is_told_in_one_line(options: list[str], named: str, tmp_pa
         (["--merge-window=120ms"], 0.12),
     ],
 )
-def test_how_long_frames_may_wait(options: list[str], seconds: float) -> None:
+def test_merge_window_is_parsed(options: list[str], seconds: float) -> None:
     parsed = tap.Options()
     parsed.parseOptions(options)
     assert parsed["config"].merge_window == seconds
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_a_port_in_use(log_format: str, tmp_path: Path) -> None:
+def test_port_in_use_is_reported_in_one_line(log_format: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         options = ["--listen", f"127.0.0.1:{port}", "--log-format", log_format]
-        done = run([*TWISTD, "-n", "--pidfile=", "rtmprelay", *options], tmp_path)
+        done = run([*TWISTD, *FOREGROUND, "rtmprelay", *options], tmp_path)
     assert done.returncode == 1
     assert "Traceback" not in done.stdout + done.stderr
     # One line for the operator, and one in the log.
@@ -122,18 +119,18 @@ def test_a_port_in_use(log_format: str, tmp_path: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_unix_socket_that_cannot_be_made(tmp_path: Path) -> None:
+def test_unix_socket_in_a_missing_folder_is_reported(tmp_path: Path) -> None:
     options = ["--listen", f"unix:{tmp_path}/absent/socket"]
-    done = run([*TWISTD, "-n", "--pidfile=", "rtmprelay", *options], tmp_path)
+    done = run([*TWISTD, *FOREGROUND, "rtmprelay", *options], tmp_path)
     assert done.returncode == 1
     assert "Traceback" not in done.stdout + done.stderr
     assert "No such file or directory" in done.stdout
 
 
-def test_a_daemon_cannot_log_to_its_standard_output(tmp_path: Path) -> None:
+def test_daemon_refuses_to_log_to_its_standard_output(tmp_path: Path) -> None:
     done = run([*TWISTD, "--logfile=-", "--pidfile=x.pid", "rtmprelay", "--listen", LOOPBACK], tmp_path)
     if done.returncode == 0:
-        # It should not have started; do not leave it behind.
+        # It should not have started: stop it.
         wait_for((tmp_path / "x.pid").exists, "the pid file")
         os.kill(int((tmp_path / "x.pid").read_text()), signal.SIGTERM)
     assert done.returncode == 1
@@ -141,7 +138,7 @@ def test_a_daemon_cannot_log_to_its_standard_output(tmp_path: Path) -> None:
     assert "--logfile" in line
 
 
-# -- with a server -------------------------------------------------------------------------------------------
+# -- a running server ----------------------------------------------------------------------------------------
 
 
 def read_json(text: str) -> list[dict[str, Any]]:
@@ -154,23 +151,17 @@ def read_json(text: str) -> list[dict[str, Any]]:
     return lines
 
 
-def test_json_from_the_first_line_to_the_last(
-    tmp_path: Path, clients: Callable[[int], BlockingClient]
-) -> None:
-    server = Server(tmp_path, "--log-format", "json", "--log-level", "debug")
-    try:
-        port = server.port()
-        encoder = clients(port)
-        encoder.session.publish("cam?token=SECRET")
-        encoder.wait(PublishAccepted)
-        encoder.send(*start_frames(), keyframe(0))
-        player = clients(port)
-        player.session.play("cam")
-        player.wait(PlayAccepted)
-        player.socket.close()
-        wait_for(lambda: "play_stopped" in server.text(), "the end of the play")
-    finally:
-        assert server.stop()
+def test_every_line_of_a_json_log_is_json(start_server: Start) -> None:
+    server = start_server("--log-format", "json", "--log-level", "debug")
+    encoder = server.connect()
+    assert encoder.publish("cam?token=SECRET") == "accepted"
+    encoder.send(*start_frames(), keyframe(0))
+    player = server.connect()
+    player.session.play("cam")
+    player.wait(PlayAccepted)
+    player.close()
+    server.wait_for_text("play_stopped")
+    assert server.stop()
     lines = read_json(server.text())
     assert "starting up" in lines[0]["message"]
     assert lines[-1]["message"] == "Server Shut Down."
@@ -195,30 +186,25 @@ def test_json_from_the_first_line_to_the_last(
         "play_stopped",
         "connection_closed",
     ]
-    (codecs,) = [line for line in lines if line.get("event") == "codec_detected"]
+    (codecs,) = server.lines("codec_detected")
     assert (codecs["stream_key"], codecs["video"], codecs["audio"]) == ("live/cam", "H.264 AVC", "AAC")
     assert any(line["message"].startswith("Player added") for line in lines)
     assert "SECRET" not in server.text()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_it_cleanly_with_a_client_connected(
-    tmp_path: Path, clients: Callable[[int], BlockingClient], number: int
-) -> None:
-    server = Server(tmp_path)
-    try:
-        client = clients(server.port())
-        client.session.publish("cam")
-        client.wait(PublishAccepted)
-    finally:
-        assert server.stop(number)
+def test_signal_stops_the_server_cleanly_with_a_client_connected(start_server: Start, number: int) -> None:
+    server = start_server()
+    client = server.connect()
+    assert client.publish("cam") == "accepted"
+    assert server.stop(number)
     assert "NetStream.Unpublish.Success" in client.socket.recv(65536).decode("latin-1")
     assert "publish of live/cam by c000001 stopped" in server.text()
     assert server.text().endswith("Server Shut Down.\n")
     assert "Traceback" not in server.text()
 
 
-#: twistd, asked to end at the worst moment: everything is started, and the reactor does not run yet.
+#: twistd, with SIGTERM at the worst moment: everything is started, and the reactor does not run yet.
 _ENDED_WHILE_STARTING = """
 import os, signal, sys
 from rtmprelay.service import RelayService
@@ -231,18 +217,9 @@ run()
 """
 
 
-def test_a_signal_to_end_that_comes_while_it_starts_stops_it_cleanly(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-c",
-        _ENDED_WHILE_STARTING,
-        "-n",
-        "--pidfile=",
-        "rtmprelay",
-        "--listen",
-        LOOPBACK,
-    ]
-    done = run([*command, "--event-log", "events"], tmp_path)
+def test_sigterm_during_the_start_stops_the_server_cleanly(tmp_path: Path) -> None:
+    twistd = [sys.executable, "-c", _ENDED_WHILE_STARTING, *FOREGROUND]
+    done = run([*twistd, "rtmprelay", "--listen", LOOPBACK, "--event-log", "events"], tmp_path)
     assert done.returncode == -signal.SIGTERM
     assert done.stdout.endswith("Server Shut Down.\n")
     (events,) = (tmp_path / "events").iterdir()
@@ -252,44 +229,33 @@ def test_a_signal_to_end_that_comes_while_it_starts_stops_it_cleanly(tmp_path: P
     ]
 
 
-def test_the_log_level_filters(tmp_path: Path, clients: Callable[[int], BlockingClient]) -> None:
-    server = Server(tmp_path, "--log-level", "warn")
-    try:
-        wait_for(lambda: listening_ports(server.process.pid), "listening")
-        (port,) = listening_ports(server.process.pid)
-        clients(port)
-    finally:
-        assert server.stop()
+def test_log_level_warn_hides_the_normal_run(start_server: Start) -> None:
+    server = start_server("--log-level", "warn")
+    (port,) = wait_for(lambda: listening_ports(server.process.pid), "an open port")
+    BlockingClient(port).close()
+    assert server.stop()
     assert server.text() == ""
 
 
-def test_a_log_file(tmp_path: Path) -> None:
-    server = Server(tmp_path, "--log-format", "json", of_twistd=("-n", "--pidfile=", "--logfile=relay.log"))
+def test_log_file_gets_all_lines(start_server: Start, tmp_path: Path) -> None:
+    server = start_server("--log-format", "json", of_twistd=(*FOREGROUND, "--logfile=relay.log"))
     log = tmp_path / "relay.log"
-    try:
-        server.port(log)
-    finally:
-        assert server.stop()
+    server.port(log)
+    assert server.stop()
     assert server.text() == ""
     assert read_json(log.read_text())[-1]["message"] == "Server Shut Down."
 
 
-def test_a_logger_on_the_command_line_wins(tmp_path: Path) -> None:
-    server = Server(
-        tmp_path,
-        "--log-format",
-        "json",
-        of_twistd=("-n", "--pidfile=", "--logger=twisted.logger.STDLibLogObserver", "--logfile=unused.log"),
-    )
-    try:
-        wait_for(lambda: listening_ports(server.process.pid), "listening")
-    finally:
-        assert server.stop()
+def test_logger_option_of_twistd_overrides_the_log_options(start_server: Start, tmp_path: Path) -> None:
+    logger = ("--logger=twisted.logger.STDLibLogObserver", "--logfile=unused.log")
+    server = start_server("--log-format", "json", of_twistd=(*FOREGROUND, *logger))
+    wait_for(lambda: listening_ports(server.process.pid), "an open port")
+    assert server.stop()
     assert not (tmp_path / "unused.log").exists()
 
 
 def listening_ports(pid: int) -> list[int]:
-    """The ports on which a process listens, as the kernel knows them."""
+    """The ports on which a process listens, from /proc."""
     inodes = set()
     try:
         for entry in os.scandir(f"/proc/{pid}/fd"):
@@ -305,24 +271,22 @@ def listening_ports(pid: int) -> list[int]:
     ]
 
 
-def test_a_daemon_with_a_pid_file(tmp_path: Path, clients: Callable[[int], BlockingClient]) -> None:
-    done = run(
-        [*TWISTD, "--pidfile=relay.pid", "rtmprelay", "--listen", LOOPBACK, "--log-format", "json"], tmp_path
-    )
-    pid_file = tmp_path / "relay.pid"
+def test_daemon_writes_its_pid_file_and_log_and_stops_cleanly(tmp_path: Path) -> None:
+    options = ["--listen", LOOPBACK, "--log-format", "json"]
+    done = run([*TWISTD, "--pidfile=relay.pid", "rtmprelay", *options], tmp_path)
+    pid_file, log = tmp_path / "relay.pid", tmp_path / "twistd.log"
     assert done.returncode == 0, done.stdout + done.stderr
     wait_for(pid_file.exists, "the pid file")
     pid = int(pid_file.read_text())
     try:
-        log = tmp_path / "twistd.log"
-        clients(port_in(log))
+        BlockingClient(port_in(log)).close()
     finally:
         os.kill(pid, signal.SIGTERM)
         wait_for(lambda: not pid_file.exists(), "the end of the daemon")
     assert read_json(log.read_text())[-1]["message"] == "Server Shut Down."
 
 
-def test_a_daemon_that_cannot_start_says_so(tmp_path: Path) -> None:
+def test_daemon_that_cannot_start_reports_it_on_stderr_and_in_its_log(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
         done = run([*TWISTD, "--pidfile=relay.pid", "rtmprelay", "--listen", listen], tmp_path)
@@ -330,19 +294,19 @@ def test_a_daemon_that_cannot_start_says_so(tmp_path: Path) -> None:
     assert f"Couldn't listen on {listen}" in done.stderr
     log = tmp_path / "twistd.log"
     wait_for(lambda: "Address already in use" in log.read_text(), "the reason in the log")
-    # The one that says it and the one that tidies up are two processes.
+    # One process reports the error and another one removes the pid file.
     wait_for(lambda: not (tmp_path / "relay.pid").exists(), "the end of the pid file")
 
 
-# -- in this process -----------------------------------------------------------------------------------------
+# -- without a process of its own ----------------------------------------------------------------------------
 
 
-def test_the_file_limit_is_raised_where_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[int, int]] = []
+def test_limit_of_open_files_is_raised_if_the_system_allows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits_set: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _what: (1024, 4096))
-    monkeypatch.setattr(resource, "setrlimit", lambda _what, limits: asked.append(limits))
+    monkeypatch.setattr(resource, "setrlimit", lambda _what, limits: limits_set.append(limits))
     tap._raise_file_limit()
-    assert asked == [(4096, 4096)]
+    assert limits_set == [(4096, 4096)]
 
     def refuse(_what: int, _limits: tuple[int, int]) -> None:
         raise ValueError("not here")
@@ -351,7 +315,7 @@ def test_the_file_limit_is_raised_where_that_is_allowed(monkeypatch: pytest.Monk
     tap._raise_file_limit()
 
 
-def test_the_options_become_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_become_the_configuration_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     options = tap.Options()
     options.parseOptions(["--listen", "127.0.0.1:0", "--listen", "tcp:0", "--chunk-size", "4096"])
     config = options["config"]
@@ -362,35 +326,31 @@ def test_the_options_become_the_configuration(monkeypatch: pytest.MonkeyPatch) -
     assert service.config is config
 
 
-def test_sigusr1_begins_a_new_log_file(tmp_path: Path) -> None:
-    """What logrotate asks for: the old file is put aside, and lines go to a new one."""
-    server = Server(tmp_path, of_twistd=("-n", "--pidfile=", "--logfile=relay.log"))
-    try:
-        port = server.port(tmp_path / "relay.log")
-        server.process.send_signal(signal.SIGUSR1)
-        wait_for((tmp_path / "relay.log.1").exists, "the rotation")
-        BlockingClient(port).socket.close()
-        wait_for(lambda: "Connection c000001 closed" in (tmp_path / "relay.log").read_text(), "a new line")
-        assert "Listening on" in (tmp_path / "relay.log.1").read_text()
-    finally:
-        server.stop()
+# -- signals and log files -----------------------------------------------------------------------------------
 
 
-def test_signals_without_anything_to_do_end_nobody(tmp_path: Path) -> None:
-    """SIGHUP without a configuration file and SIGUSR1 without a log file are borne."""
-    server = Server(tmp_path)
-    try:
-        port = server.port()
-        server.process.send_signal(signal.SIGUSR1)
-        server.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: "There is no --relay-config" in server.text(), "the answer to SIGHUP")
-        BlockingClient(port).socket.close()
-        assert server.process.poll() is None
-    finally:
-        server.stop()
+def test_sigusr1_rotates_the_log_file(start_server: Start, tmp_path: Path) -> None:
+    """logrotate relies on it: the old file is renamed, and later lines go to a new one."""
+    server = start_server(of_twistd=(*FOREGROUND, "--logfile=relay.log"))
+    port = server.port(tmp_path / "relay.log")
+    server.send_signal(signal.SIGUSR1)
+    wait_for((tmp_path / "relay.log.1").exists, "the rotation")
+    BlockingClient(port).close()
+    wait_for(lambda: "Connection c000001 closed" in (tmp_path / "relay.log").read_text(), "a new line")
+    assert "Listening on" in (tmp_path / "relay.log.1").read_text()
 
 
-def test_a_log_file_that_cannot_be_written(tmp_path: Path) -> None:
+def test_signals_without_a_file_to_reload_or_rotate_are_ignored(start_server: Start) -> None:
+    server = start_server()
+    server.port()
+    server.send_signal(signal.SIGUSR1)
+    server.send_signal(signal.SIGHUP)
+    server.wait_for_text("There is no --relay-config")
+    server.connect()
+    assert server.process.poll() is None
+
+
+def test_log_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     done = run([*TWISTD, "-n", "--logfile=missing/relay.log", "rtmprelay", "--listen", LOOPBACK], tmp_path)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
