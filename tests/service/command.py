@@ -182,12 +182,17 @@ class BlockingClient:
         if wait:
             self.wait(ConnectAccepted)
 
-    def receive(self) -> bool:
-        """Send what the session has to say, and read once. False at the end of the connection."""
+    def receive(self, size: int = 65536) -> bool:
+        """Send what the session wants to send, and read once. False at the end of the connection."""
         self.socket.sendall(self.session.bytes_to_send())
-        data = self.socket.recv(65536)
+        data = self.socket.recv(size)
         self.events += self.session.receive_data(data, 0.0) if data else []
         return bool(data)
+
+    def receive_events(self, count: int) -> None:
+        """Read until the session has reported so many events, or the server closes the connection."""
+        while len(self.events) < count and self.receive():
+            pass
 
     def wait(self, *kinds: type[object]) -> None:
         """Read until the session has reported one of these events."""
