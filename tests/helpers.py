@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 LOOPBACK = "tcp:0:interface=127.0.0.1"
 
 #: Seconds after which a test that waits has failed. Generous: the machine may be busy with other tests.
-DEADLINE = 20.0
+DEADLINE = 40.0
 
 # Without types, and mypy does not take a stub for it.
 _pytest_twisted: Any = importlib.import_module("pytest_twisted")

@@ -14,11 +14,11 @@ from rtmprelay.flv.container import read_tags
 from rtmprelay.flv.repair import inspect, repair
 from rtmprelay.flv.scan import DamageKind
 from rtmprelay.media import MediaFrame, MediaKind
-from tests.helpers import wait_for
+from tests.helpers import DEADLINE, wait_for
 from tests.recording.crashing_server import planned_kills, rounds, source_frames
 from tests.recording.test_ffmpeg import complaints, first_time_after_seek, keyframe_times
 from tests.service.command import Server
-from tests.service.interop import DEADLINE, H264_AAC, FFmpeg
+from tests.service.interop import H264_AAC, FFmpeg
 from tests.service.test_interop import PICTURE, TONE
 
 ROOT = Path(__file__).parents[2]

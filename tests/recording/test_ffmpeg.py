@@ -17,17 +17,10 @@ from rtmprelay.flv.script import decode_metadata
 from rtmprelay.flv.tags import describe_video
 from rtmprelay.media import MediaKind
 from rtmprelay.quantities import MEBIBYTE
-from tests.helpers import real_reactor_test
+from tests.helpers import DEADLINE, real_reactor_test
 from tests.recording.conftest import StartRelay
 from tests.service.harness import Relay
-from tests.service.interop import (
-    DEADLINE,
-    H264_AAC,
-    Capture,
-    FFmpeg,
-    assert_same_from_a_keyframe_on,
-    in_background,
-)
+from tests.service.interop import H264_AAC, Capture, FFmpeg, assert_same_from_a_keyframe_on, in_background
 from tests.service.test_interop import PICTURE, TONE
 
 #: What is published, and how it is made. The size is one that macroblocks do not fill.

@@ -12,8 +12,8 @@ from twisted.internet.utils import getProcessOutputAndValue
 
 from rtmprelay.access.authorizers.hash_key import ScryptHash
 from rtmprelay.secret import Secret
-from tests.helpers import the_reactor
-from tests.service.interop import DEADLINE, H264_AAC, FFmpeg
+from tests.helpers import DEADLINE, the_reactor
+from tests.service.interop import H264_AAC, FFmpeg
 
 #: A part of every secret in these tests, so that a test can search for it.
 MARK = "MARKED"

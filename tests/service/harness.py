@@ -34,9 +34,6 @@ from tests.helpers import LOOPBACK, SocketClient, connect_client, group, start_f
 
 _E = TypeVar("_E", bound=Event)
 
-#: Seconds that ffmpeg may need for something.
-FFMPEG_DEADLINE = 40.0
-
 HEADER = MediaFrame(MediaKind.VIDEO, 0, b"\x17\x00\x00\x00\x00 configuration")
 
 
@@ -87,7 +84,7 @@ class Relay:
     async def until(self, condition: Callable[[], object]) -> None:
         """Let the reactor run until a condition is true; a failure shows the last events."""
         try:
-            await until(condition, within=FFMPEG_DEADLINE)
+            await until(condition)
         except AssertionError as error:
             raise AssertionError(f"{error}; events: {self.events[-5:]}") from None
 

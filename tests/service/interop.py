@@ -14,10 +14,9 @@ from twisted.internet import defer
 from twisted.internet.interfaces import IReactorProcess, IReactorTime
 from twisted.internet.utils import getProcessOutputAndValue
 
-_T = TypeVar("_T")
+from tests.helpers import DEADLINE
 
-#: How long anything in these tests may take before it counts as failed.
-DEADLINE = 40.0
+_T = TypeVar("_T")
 
 H264_AAC = "-c:v libx264 -preset veryfast -bf 3 -g 25 -pix_fmt yuv420p -c:a aac"
 

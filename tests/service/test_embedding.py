@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.interop import DEADLINE, FFmpeg
+from tests.helpers import DEADLINE
+from tests.service.interop import FFmpeg
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "docs" / "examples" / "embed.py"

@@ -14,16 +14,9 @@ from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationState
 from rtmprelay.events import DestinationClosed
 from rtmprelay.wire.url import RtmpUrl
-from tests.helpers import real_reactor_test
+from tests.helpers import DEADLINE, real_reactor_test
 from tests.service.harness import Harness, Relay, closed_port
-from tests.service.interop import (
-    DEADLINE,
-    H264_AAC,
-    Capture,
-    FFmpeg,
-    assert_same_from_a_keyframe_on,
-    in_background,
-)
+from tests.service.interop import H264_AAC, Capture, FFmpeg, assert_same_from_a_keyframe_on, in_background
 
 NGINX_MODULE = Path("/usr/lib/nginx/modules/ngx_rtmp_module.so")
 
