@@ -106,10 +106,7 @@ class EventLog:
             self._beat.stop()
         if writer is None:
             return succeed(None)
-        lost = writer.take_lost()
-        if lost:
-            writer.put(self._line(self._wall_clock(), EventsLost(count=lost)), even_if_full=True)
-        return writer.stop()
+        return writer.stop(lambda lost: self._line(self._wall_clock(), EventsLost(count=lost)))
 
     def event_happened(self, time: float, event: Event) -> None:
         if self.writer is not None:

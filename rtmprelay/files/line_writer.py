@@ -65,7 +65,7 @@ class FolderUpkeep(Protocol):
 class LineWriter:
     """Writes lines from the reactor's thread to files, and never lets the reactor wait for a disk.
 
-    One is used from its start to its end. A thread that hangs on its disk keeps it; the next start makes another.
+    It is used from one start to one end: a thread that hangs on its disk may still use it when the next one starts.
 
     Args:
         path: The file or folder, for log lines.
@@ -123,13 +123,15 @@ class LineWriter:
                 "The disk of {path} cannot keep up: events are lost from now on, and counted", path=self._path
             )
 
-    def take_lost(self) -> int:
-        """How many lines were lost since this was asked last."""
-        lost, self.lost = self.lost, 0
-        return lost
+    def stop(self, lost_line: Callable[[int], Line]) -> Deferred[None]:
+        """Write the rest; fires when the file is complete, or after `stop_timeout`.
 
-    def stop(self) -> Deferred[None]:
-        """Write the rest; fires when the file is complete, or after `stop_timeout`."""
+        Args:
+            lost_line: Makes the last line if lines were lost, from their number.
+        """
+        lost = self._take_lost()
+        if lost:
+            self.put(lost_line(lost), even_if_full=True)
         if self._call_in_reactor is None:
             self.finish()
             self._ended(None)
@@ -139,8 +141,12 @@ class LineWriter:
             self._report_timeout
         )
 
+    def _take_lost(self) -> int:
+        lost, self.lost = self.lost, 0
+        return lost
+
     def _report_room(self) -> None:
-        lost = self.take_lost()
+        lost = self._take_lost()
         if lost:
             self._report_lost(lost)
 

@@ -142,10 +142,7 @@ class JsonlHook(Service):
         writer, self.writer = self.writer, None
         if writer is None:
             return succeed(None)
-        lost = writer.take_lost()
-        if lost:
-            writer.put(self._line(system_time.time(), EventsLost(count=lost)), even_if_full=True)
-        return writer.stop()
+        return writer.stop(lambda lost: self._line(system_time.time(), EventsLost(count=lost)))
 
     def _start(self, instance: str) -> None:
         self._instance, self._number = instance, 0

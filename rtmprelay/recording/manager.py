@@ -110,9 +110,9 @@ class RecordingManager:
         self._was_stopped = True
         for key in list(self._recorders):
             self._end(key, "the server stops")
-        return Deferred.fromCoroutine(self._stop())
+        return Deferred.fromCoroutine(self._stop(self._thread))
 
-    async def _stop(self) -> None:
+    async def _stop(self, thread: WriterThread) -> None:
         try:
             await self._when_all_finished().addTimeout(self.settings.stop_timeout, self._clock)
         except TimeoutError:
@@ -122,7 +122,7 @@ class RecordingManager:
                 timeout=self.settings.stop_timeout,
             )
         if self._has_thread:
-            self._thread.stop()
+            thread.stop()
 
     def _when_all_finished(self) -> Deferred[None]:
         """One Deferred and not a list of them: a list that times out fails with FirstError, not with TimeoutError."""
