@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from rtmprelay.errors import RtmpRelayError
 
-#: Each command with what it does; the module of the same name in `spark_analytics.commands` does it.
+#: Each command with what it does; the module of the same name in `spark_analytics.cli` does it.
 COMMANDS = {
     "index": "read new and changed recordings into a catalogue",
     "find": "say which file and byte shows a stream at a moment, and cut it out",
@@ -52,7 +52,7 @@ def make_parser(names: Iterable[str] = tuple(COMMANDS)) -> argparse.ArgumentPars
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         if name in wanted:
-            importlib.import_module(f"spark_analytics.commands.{name}").add_arguments(command)
+            importlib.import_module(f"spark_analytics.cli.{name}").add_arguments(command)
     return parser
 
 
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
         options = make_parser(arguments[:1]).parse_args(arguments)
-        module = importlib.import_module(f"spark_analytics.commands.{options.command}")
+        module = importlib.import_module(f"spark_analytics.cli.{options.command}")
         return int(module.run(options))
     except BrokenPipeError:
         # Whoever reads has seen enough; the interpreter must not complain when it closes the pipe.

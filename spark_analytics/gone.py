@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from spark_analytics.scanning.sources import is_uri
+from spark_analytics.flv.sources import is_uri
 
 
 def is_gone(path: str) -> bool:

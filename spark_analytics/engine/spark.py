@@ -30,7 +30,7 @@ class SparkEngine:
     def __init__(self, spark: SparkSession, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self._spark = spark
-        from spark_analytics.flv_source import register
+        from spark_analytics.flv.datasource import register
 
         register(spark)
         snapshot.register(spark)

@@ -15,8 +15,8 @@ from urllib.parse import quote, unquote
 import attrs
 
 from spark_analytics.errors import CatalogueError, NothingThereError
+from spark_analytics.flv.sources import file_system_of, is_uri
 from spark_analytics.patterns import covers, fixed_part, is_pattern, matches
-from spark_analytics.scanning.sources import file_system_of, is_uri
 from spark_analytics.table import as_bigint
 
 #: What recordings end in; a file that is named itself may be called anything.

@@ -14,12 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_analytics.analysis.drift import has_jitter, skew_by_seconds
-from spark_analytics.analysis.findings import FREEZE, GAP, KEYFRAME_COLUMNS, SILENCE
-from spark_analytics.analysis.rules import USUAL_STEPS
-from spark_analytics.analysis.seconds import COLUMNS, LARGEST, NOTHING, SUMS, add_equal
+from spark_analytics.flv.tags import Integers
 from spark_analytics.indexing.scan_rows import FILE
-from spark_analytics.scanning.tag_arrays import Integers
+from spark_analytics.recordings.drift import has_jitter, skew_by_seconds
+from spark_analytics.recordings.findings import FREEZE, GAP, KEYFRAME_COLUMNS, SILENCE
+from spark_analytics.recordings.rules import USUAL_STEPS
+from spark_analytics.recordings.seconds import COLUMNS, LARGEST, NOTHING, SUMS, add_equal
 from spark_analytics.schemas import DAY, INCIDENTS, KEYFRAMES, SECONDS, Table
 
 _DAY_US = 86_400_000_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from spark_analytics.catalogue import Snapshot
+from spark_analytics.flv.sources import is_uri
 from spark_analytics.indexing.plan import Row
 from spark_analytics.parquet_files import files_of
-from spark_analytics.scanning.sources import is_uri
 from spark_analytics.schemas import INCIDENTS, KEYFRAMES, RECORDINGS, SECONDS, SESSIONS
 
 RECORDING_TABLES = (RECORDINGS, KEYFRAMES, SECONDS, INCIDENTS, SESSIONS)

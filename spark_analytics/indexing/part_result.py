@@ -8,8 +8,8 @@ import attrs
 import numpy as np
 
 from rtmprelay.amf.amf0 import AmfValue
-from spark_analytics.analysis.beginning import Beginning
-from spark_analytics.analysis.part import Part
+from spark_analytics.recordings.beginning import Beginning
+from spark_analytics.recordings.part import Part
 
 
 @attrs.frozen(eq=False)

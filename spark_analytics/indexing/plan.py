@@ -8,9 +8,9 @@ from typing import Any
 
 import attrs
 
-from spark_analytics.analysis.rules import CLOCKS_DIFFER_BY, INDEXER_VERSION, SETTLED_AFTER
 from spark_analytics.gone import is_gone
 from spark_analytics.indexing.files import FoundFile, Listing
+from spark_analytics.recordings.rules import CLOCKS_DIFFER_BY, INDEXER_VERSION, SETTLED_AFTER
 
 #: A row of `recordings`.
 Row = dict[str, Any]

@@ -10,14 +10,14 @@ import numpy as np
 
 from rtmprelay.flv.names import RecordingName, parse_recording_name
 from rtmprelay.flv.scan import DamageKind
-from spark_analytics.analysis.drift import has_jitter
-from spark_analytics.analysis.findings import DRIFT, Incident
-from spark_analytics.analysis.part import Part, usual_picture_step
-from spark_analytics.analysis.rules import DRIFT_LEAST_MS, DRIFT_MS, INDEXER_VERSION
 from spark_analytics.indexing.files import FoundFile
 from spark_analytics.indexing.part_result import reason_of
 from spark_analytics.indexing.plan import is_settled
 from spark_analytics.indexing.stitching import FileResult
+from spark_analytics.recordings.drift import has_jitter
+from spark_analytics.recordings.findings import DRIFT, Incident
+from spark_analytics.recordings.part import Part, usual_picture_step
+from spark_analytics.recordings.rules import DRIFT_LEAST_MS, DRIFT_MS, INDEXER_VERSION
 
 #: All that `status_of` says.
 STATUSES = (

@@ -15,7 +15,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from spark_analytics.analysis.seconds import LARGEST, SUMS
+from spark_analytics.flv.sources import FileChangedError
 from spark_analytics.indexing.files import FoundFile
 from spark_analytics.indexing.finishing import FINISHERS, FileFrames
 from spark_analytics.indexing.part_result import PartResult
@@ -24,7 +24,7 @@ from spark_analytics.indexing.recording_row import Reading, judged
 from spark_analytics.indexing.scan_rows import DETAIL_ROWS, FILE, RECORDING_ROWS, RowCollector, unpacked
 from spark_analytics.indexing.scan_task import Lot, run_tasks
 from spark_analytics.indexing.stitching import BETWEEN_PARTS, FileResult, stitch
-from spark_analytics.scanning.sources import FileChangedError
+from spark_analytics.recordings.seconds import LARGEST, SUMS
 from spark_analytics.schemas import TABLES
 
 

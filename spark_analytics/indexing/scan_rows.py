@@ -9,9 +9,9 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from spark_analytics.analysis.findings import KEYFRAME_COLUMNS, Findings, Incident, KeyframeRows
-from spark_analytics.analysis.seconds import COLUMNS, SecondSums
-from spark_analytics.scanning.tag_arrays import Integers
+from spark_analytics.flv.tags import Integers
+from spark_analytics.recordings.findings import KEYFRAME_COLUMNS, Findings, Incident, KeyframeRows
+from spark_analytics.recordings.seconds import COLUMNS, SecondSums
 from spark_analytics.schemas import RECORDINGS
 
 FILE = "file"

@@ -16,17 +16,17 @@ from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.flv.container import TAG_HEADER_SIZE, parse_tag_header
 from rtmprelay.flv.script import decode_metadata
 from rtmprelay.media import MediaKind
-from spark_analytics.analysis.beginning import read_beginning
-from spark_analytics.analysis.part import finish
-from spark_analytics.analysis.part_reader import PartReader
+from spark_analytics.flv.classify import Classifier
+from spark_analytics.flv.scanner import FILE_START, first_tag, start_of_part
+from spark_analytics.flv.sources import ByteSource, open_source
 from spark_analytics.indexing.part_result import PartResult, reason_of
 from spark_analytics.indexing.plan import Split
 from spark_analytics.indexing.recording_row import Reading, judged
 from spark_analytics.indexing.scan_rows import FILE, RECORDING_ROWS, RowCollector, packed
 from spark_analytics.indexing.stitching import stitch
-from spark_analytics.scanning.classify import Classifier
-from spark_analytics.scanning.range_scanner import FILE_START, first_tag, start_of_part
-from spark_analytics.scanning.sources import ByteSource, open_source
+from spark_analytics.recordings.beginning import read_beginning
+from spark_analytics.recordings.part import finish
+from spark_analytics.recordings.part_reader import PartReader
 
 #: Rows that are sent together, and that a task keeps in memory.
 _BATCH_ROWS = 50_000

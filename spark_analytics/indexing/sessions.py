@@ -11,8 +11,8 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from spark_analytics.analysis.rules import SESSION_HOLE
 from spark_analytics.indexing.plan import Row
+from spark_analytics.recordings.rules import SESSION_HOLE
 from spark_analytics.schemas import DAY, SESSIONS
 
 #: Holes between files that are shorter cannot be told from the inaccuracy of their times.

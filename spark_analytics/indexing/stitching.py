@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from rtmprelay.amf.amf0 import AmfValue
-from spark_analytics.analysis.beginning import Beginning
-from spark_analytics.analysis.findings import Findings
-from spark_analytics.analysis.part import Part, finish, join
 from spark_analytics.indexing.part_result import PartResult
+from spark_analytics.recordings.beginning import Beginning
+from spark_analytics.recordings.findings import Findings
+from spark_analytics.recordings.part import Part, finish, join
 
 #: The number of rows that belong to no part, but to where parts meet.
 BETWEEN_PARTS = -1

@@ -13,7 +13,7 @@ import attrs
 
 from rtmprelay.flv.names import split_key
 from spark_analytics.catalogue import Snapshot
-from spark_analytics.time_window import ALWAYS, LONGEST, TimeWindow
+from spark_analytics.questions.time_window import ALWAYS, LONGEST, TimeWindow
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from spark_analytics.questions.asking import Row, Scope, Source, answer, microseconds
-from spark_analytics.time_window import LONGEST, TimeWindow
+from spark_analytics.questions.time_window import LONGEST, TimeWindow
 
 _MICROSECOND = timedelta(microseconds=1)
 _MINUTE_US = 60_000_000

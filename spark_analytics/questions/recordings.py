@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from rtmprelay.flv.names import split_key
-from spark_analytics.analysis.rules import BEFORE_START_MS
+from spark_analytics.cli.output import printable
 from spark_analytics.errors import CatalogueError
-from spark_analytics.output import printable
+from spark_analytics.flv.sources import is_uri
 from spark_analytics.questions.asking import Scope, Source, answer, snapshot_of
-from spark_analytics.scanning.sources import is_uri
-from spark_analytics.time_window import ALWAYS, TimeWindow
+from spark_analytics.questions.time_window import ALWAYS, TimeWindow
+from spark_analytics.recordings.rules import BEFORE_START_MS
 
 if TYPE_CHECKING:
     import pyarrow as pa

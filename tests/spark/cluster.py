@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyspark
 
-from spark_analytics.java import find_java_home
+from spark_analytics.engine.java import find_java_home
 
 HOME = Path(pyspark.__file__).parent
 

@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session with two cores, as the commands have it."""
     pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
-    from spark_analytics.session import build_session
+    from spark_analytics.engine.session import build_session
     from tests.spark.cluster import QUICK_JAVA
 
     scratch = tmp_path_factory.mktemp("spark")

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[spark]'")
 
 from spark_analytics.catalogue import Catalogue
-from spark_analytics.commands.find import COLUMNS
+from spark_analytics.cli.find import COLUMNS
 from spark_analytics.questions.asking import Scope
 from spark_analytics.questions.audience import list_audience, list_destinations, list_outages, list_viewers
 from spark_analytics.questions.recordings import list_streams

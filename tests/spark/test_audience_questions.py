@@ -11,7 +11,7 @@ import pytest
 
 from spark_analytics.__main__ import main
 from spark_analytics.catalogue import Catalogue, Snapshot
-from spark_analytics.commands.common import parse_time
+from spark_analytics.cli.common import parse_time
 from spark_analytics.questions.asking import Scope
 from spark_analytics.questions.audience import (
     list_audience,
@@ -20,7 +20,7 @@ from spark_analytics.questions.audience import (
     list_plays,
     list_viewers,
 )
-from spark_analytics.time_window import TimeWindow
+from spark_analytics.questions.time_window import TimeWindow
 from tests.spark.report_world import Row, write
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)

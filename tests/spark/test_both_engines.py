@@ -30,7 +30,7 @@ from spark_analytics.questions.recordings import (
     refuse_unknown_destination,
     refuse_unknown_stream,
 )
-from spark_analytics.time_window import TimeWindow
+from spark_analytics.questions.time_window import TimeWindow
 from tests.spark.report_world import FIRST, two_weeks, write
 
 if TYPE_CHECKING:

@@ -25,10 +25,10 @@ from tests.spark.media import age, ffmpeg, frames_of, record
 pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
 
 from spark_analytics.__main__ import COMMANDS, main
-from spark_analytics.commands.common import parse_time, plain_errors
+from spark_analytics.cli.common import parse_time, plain_errors
+from spark_analytics.cli.output import write_rows
+from spark_analytics.cli.progress import Progress
 from spark_analytics.errors import CatalogueError
-from spark_analytics.output import write_rows
-from spark_analytics.progress import Progress
 from tests.spark.world import BEGIN, index
 
 if TYPE_CHECKING:
@@ -359,7 +359,7 @@ def test_what_spark_complains_about_is_one_line(
 
     (tmp_path / "events").mkdir()
     (tmp_path / "events" / "events_20260101_120000.jsonl").write_text('{"event":"x"}\n')
-    monkeypatch.setattr("spark_analytics.commands.index._Index._spark_for_events", lambda _: None)
+    monkeypatch.setattr("spark_analytics.cli.index._Index._spark_for_events", lambda _: None)
     monkeypatch.setattr("spark_analytics.event_logs.job.write_new_events", fail)
     assert main(["index", "--events", str(tmp_path / "events"), "--out", str(tmp_path / "catalogue")]) == 1
     assert capsys.readouterr().err == "java.io.IOException: No space\n"

@@ -11,7 +11,7 @@ import pytest
 from spark_analytics.catalogue import Catalogue, Snapshot
 from spark_analytics.questions.asking import Scope
 from spark_analytics.questions.audience import list_destinations
-from spark_analytics.time_window import TimeWindow
+from spark_analytics.questions.time_window import TimeWindow
 from tests.spark.event_world import FakeServer, moment, story
 from tests.spark.report_world import Row, write
 

@@ -19,8 +19,8 @@ from spark_analytics.engine.duck import DuckEngine
 from spark_analytics.errors import CatalogueError
 from spark_analytics.questions.asking import Scope
 from spark_analytics.questions.audience import list_viewers
+from spark_analytics.questions.time_window import TimeWindow
 from spark_analytics.schemas import TABLES
-from spark_analytics.time_window import TimeWindow
 from tests.spark.report_world import two_weeks, write
 
 #: Runs commands as if neither Spark nor Java were there.

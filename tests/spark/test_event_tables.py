@@ -17,8 +17,8 @@ from spark_analytics.event_logs.files import look_at
 from spark_analytics.event_logs.lines import Split, splits_of
 from spark_analytics.questions.asking import Scope
 from spark_analytics.questions.audience import list_destinations, list_outages, list_viewers
+from spark_analytics.questions.time_window import ALWAYS, TimeWindow
 from spark_analytics.report.data import gather
-from spark_analytics.time_window import ALWAYS, TimeWindow
 from tests.spark.event_archive import LATER, Archive, Make
 from tests.spark.event_world import FakeServer, moment, story
 

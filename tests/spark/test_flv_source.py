@@ -26,7 +26,7 @@ from tests.spark.media import (
 pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
 
 from spark_analytics.errors import CatalogueError
-from spark_analytics.flv_source import TAGS, FlvPartition, FlvReader, _is_strict, _paths, _size, register
+from spark_analytics.flv.datasource import TAGS, FlvPartition, FlvReader, _is_strict, _paths, _size, register
 from tests.spark.test_scanning import plain
 
 if TYPE_CHECKING:

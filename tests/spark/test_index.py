@@ -25,12 +25,12 @@ pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[sp
 import pyarrow.compute as pc
 
 from spark_analytics.catalogue import Catalogue, Snapshot
+from spark_analytics.flv.sources import ByteSource, open_source
 from spark_analytics.indexing import job, known, plan, rewriting, scan_task
 from spark_analytics.indexing.files import FoundFile, find_recordings
 from spark_analytics.indexing.recording_row import Reading
 from spark_analytics.indexing.scan import scan
 from spark_analytics.indexing.scan_task import Lot, run_tasks
-from spark_analytics.scanning.sources import ByteSource, open_source
 from spark_analytics.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -475,7 +475,7 @@ def test_marking_what_is_gone_takes_no_spark(
     make_two(folder)
     index(folder, out)
     (folder / "live_a_20260101_120000.flv").unlink()
-    monkeypatch.setattr("spark_analytics.commands.index.open_session", None)
+    monkeypatch.setattr("spark_analytics.cli.index.open_session", None)
     assert by_stream(index(folder, out))["live/a"]["vanished_at"] is not None
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from spark_analytics.engine.java import find_java_home
 from spark_analytics.errors import CatalogueError
-from spark_analytics.java import find_java_home
 
 
 def fake_java(folder: Path, version: str, modules: bool = True) -> Path:

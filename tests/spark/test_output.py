@@ -15,10 +15,10 @@ pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[sp
 import pyarrow as pa
 
 from spark_analytics.__main__ import main
-from spark_analytics.commands.index import describe
+from spark_analytics.cli.index import describe
+from spark_analytics.cli.output import write_rows, write_table
 from spark_analytics.indexing.files import Listing
 from spark_analytics.indexing.plan import Plan
-from spark_analytics.output import write_rows, write_table
 
 
 def test_names_of_damaged_files_do_not_move_the_cursor(
@@ -34,7 +34,7 @@ def test_names_of_damaged_files_do_not_move_the_cursor(
         warn("/rec/a\x1b[2J: no access")
         return Listing({}, ())
 
-    monkeypatch.setattr("spark_analytics.commands.index.find_recordings", find_nothing)
+    monkeypatch.setattr("spark_analytics.cli.index.find_recordings", find_nothing)
     assert main(["index", str(tmp_path), "--out", str(tmp_path / "catalogue")]) == 0
     assert "/rec/a?[2J: no access\n" in capsys.readouterr().err
 

@@ -15,9 +15,9 @@ from tests.spark.media import age, frames_file
 
 pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[spark]'")
 
-from spark_analytics import packaging
+from spark_analytics.engine import packaging
+from spark_analytics.engine.packaging import write_package
 from spark_analytics.errors import CatalogueError
-from spark_analytics.packaging import write_package
 
 #: What a worker does, with nothing but the package.
 _WORK = """

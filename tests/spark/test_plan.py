@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[spark]'")
 
-from spark_analytics.analysis.rules import INDEXER_VERSION
 from spark_analytics.errors import CatalogueError, NothingThereError
+from spark_analytics.flv import sources
 from spark_analytics.indexing import files as files_module
 from spark_analytics.indexing.files import FoundFile, Listing, Place, check_places, find_recordings, place_of
 from spark_analytics.indexing.plan import MIB, cut, is_settled, make_plan, make_tasks, tells_news
 from spark_analytics.patterns import covers, matches
-from spark_analytics.scanning import sources
+from spark_analytics.recordings.rules import INDEXER_VERSION
 
 NOW = 1_800_000_000.0
 

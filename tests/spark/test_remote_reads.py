@@ -14,11 +14,11 @@ from tests.spark.media import frames_file
 
 pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
 
-from spark_analytics.flv_source import _rows
-from spark_analytics.scanning import sync
-from spark_analytics.scanning.classify import Classifier
-from spark_analytics.scanning.range_scanner import DamagedPart, RangeScanner
-from spark_analytics.scanning.sources import BlockFile
+from spark_analytics.flv import sync
+from spark_analytics.flv.classify import Classifier
+from spark_analytics.flv.datasource import _rows
+from spark_analytics.flv.scanner import DamagedPart, RangeScanner
+from spark_analytics.flv.sources import BlockFile
 from tests.spark.test_scanning import MemoryFile, check
 
 _BLOCK = 1 << 16

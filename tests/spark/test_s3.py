@@ -19,7 +19,7 @@ pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[sp
 
 from spark_analytics.__main__ import main
 from spark_analytics.catalogue import Catalogue
-from spark_analytics.scanning import sources
+from spark_analytics.flv import sources
 from tests.spark.cluster import PATIENCE, QUICK_JAVA
 from tests.spark.s3_server import ObjectStore, serving
 from tests.spark.test_flv_source import read

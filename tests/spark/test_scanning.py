@@ -21,10 +21,10 @@ from tests.spark.media import DAMAGES, KINDS, hostile_endless_chain, hostile_flv
 
 np = pytest.importorskip("numpy", reason="Spark is not installed: pip install '.[spark]'")
 
-from spark_analytics.scanning import range_scanner, sources, sync  # noqa: E402
-from spark_analytics.scanning.range_scanner import RangeScanner, first_tag, start_of_part  # noqa: E402
-from spark_analytics.scanning.sources import LOCAL_BLOCK, BlockFile, ByteSource, aligned_memory, open_source  # noqa: E402
-from spark_analytics.scanning.tag_arrays import TagArrays  # noqa: E402
+from spark_analytics.flv import scanner, sources, sync  # noqa: E402
+from spark_analytics.flv.scanner import RangeScanner, first_tag, start_of_part  # noqa: E402
+from spark_analytics.flv.sources import LOCAL_BLOCK, BlockFile, ByteSource, aligned_memory, open_source  # noqa: E402
+from spark_analytics.flv.tags import TagArrays  # noqa: E402
 
 #: What a scan finds: tags as (offset, type, size, timestamp, first bytes), damages as (kind, begin, end).
 Found = list[tuple[object, ...]]
@@ -77,21 +77,21 @@ def plain(data: bytes) -> Found:
 
 
 def fast(
-    source: ByteSource, begin: int, stop: int, block_tags: int = range_scanner.BLOCK_TAGS
+    source: ByteSource, begin: int, stop: int, block_tags: int = scanner.BLOCK_TAGS
 ) -> tuple[Found, int]:
     """What the fast scanner says, and where it ends."""
     rows: Found = []
-    scanner = RangeScanner(source, begin, stop, block_tags)
-    for one in scanner:
-        if isinstance(one, range_scanner.DamagedPart):
+    found = RangeScanner(source, begin, stop, block_tags)
+    for one in found:
+        if isinstance(one, scanner.DamagedPart):
             rows.append((one.kind.name, one.begin, one.end))
-        tags = one.tag if isinstance(one, range_scanner.DamagedPart) else one
+        tags = one.tag if isinstance(one, scanner.DamagedPart) else one
         if tags is not None:
             for at, kind, size, time, head in zip(
                 tags.offsets, tags.types, tags.sizes, tags.timestamps, tags.heads, strict=True
             ):
                 rows.append((int(at), int(kind), int(size), int(time), head.tobytes()[: int(size)]))
-    return rows, scanner.position
+    return rows, found.position
 
 
 def in_parts(source: ByteSource, cuts: list[int]) -> Found:

@@ -12,8 +12,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
 
-from spark_analytics import session
-from spark_analytics.commands.common import open_session
+from spark_analytics.cli.common import open_session
+from spark_analytics.engine import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

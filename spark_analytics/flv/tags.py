@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rtmprelay.flv.container import MAX_PAYLOAD_SIZE, TAG_HEADER_SIZE, TRAILER_SIZE
-from spark_analytics.scanning.sources import Bytes, Window
+from spark_analytics.flv.sources import Bytes, Window
 
 Integers = npt.NDArray[np.int64]
 

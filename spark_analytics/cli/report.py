@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from spark_analytics.catalogue import Catalogue
-from spark_analytics.commands.common import add_time_arguments, window_of
+from spark_analytics.cli.common import add_time_arguments, window_of
 from spark_analytics.whole_file import whole_file
 
 

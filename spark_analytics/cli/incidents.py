@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 
-from spark_analytics.analysis.findings import KINDS
-from spark_analytics.commands.common import (
+from spark_analytics.cli.common import (
     add_catalogue_argument,
     add_engine_arguments,
     add_time_arguments,
     open_engine,
     window_of,
 )
-from spark_analytics.output import add_format_argument, write_table
+from spark_analytics.cli.output import add_format_argument, write_table
+from spark_analytics.recordings.findings import KINDS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import attrs
 import numpy as np
 
-from spark_analytics.analysis.beginning import Beginning
-from spark_analytics.analysis.block import BlockReader
-from spark_analytics.analysis.findings import Findings, Incident
-from spark_analytics.analysis.part import Part, join
-from spark_analytics.analysis.rules import RECENT_FRAMES
-from spark_analytics.analysis.steps import Frames
-from spark_analytics.scanning.classify import Classifier
-from spark_analytics.scanning.range_scanner import DamagedPart, RangeScanner, first_tag, start_of_part
-from spark_analytics.scanning.sources import ByteSource
-from spark_analytics.scanning.tag_arrays import Integers, TagArrays
+from spark_analytics.flv.classify import Classifier
+from spark_analytics.flv.scanner import DamagedPart, RangeScanner, first_tag, start_of_part
+from spark_analytics.flv.sources import ByteSource
+from spark_analytics.flv.tags import Integers, TagArrays
+from spark_analytics.recordings.beginning import Beginning
+from spark_analytics.recordings.block import BlockReader
+from spark_analytics.recordings.findings import Findings, Incident
+from spark_analytics.recordings.part import Part, join
+from spark_analytics.recordings.rules import RECENT_FRAMES
+from spark_analytics.recordings.steps import Frames
 
 #: So many tags, or damages, are looked at together: a file may have a damage every few bytes.
 _MOST_TOGETHER = 4096

@@ -6,10 +6,10 @@ import attrs
 import numpy as np
 
 from rtmprelay.flv.scan import DamageKind
-from spark_analytics.analysis.codec_track import CodecChange
-from spark_analytics.analysis.seconds import SecondsBuilder
-from spark_analytics.analysis.steps import NO_STILL, Still
-from spark_analytics.scanning.tag_arrays import Integers
+from spark_analytics.flv.tags import Integers
+from spark_analytics.recordings.codec_track import CodecChange
+from spark_analytics.recordings.seconds import SecondsBuilder
+from spark_analytics.recordings.steps import NO_STILL, Still
 
 GAP = "gap"
 FREEZE = "freeze"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from spark_analytics.commands.common import add_catalogue_argument, add_engine_arguments, open_engine
-from spark_analytics.output import add_format_argument, refuse_same_names, write_table
-from spark_analytics.progress import Progress
+from spark_analytics.cli.common import add_catalogue_argument, add_engine_arguments, open_engine
+from spark_analytics.cli.output import add_format_argument, refuse_same_names, write_table
+from spark_analytics.cli.progress import Progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

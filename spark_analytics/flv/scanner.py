@@ -9,9 +9,9 @@ import numpy as np
 
 from rtmprelay.flv.container import TAG_HEADER_SIZE, TRAILER_SIZE, parse_tag_header
 from rtmprelay.flv.scan import HARMLESS, DamageKind, has_file_header, judge_damage
-from spark_analytics.scanning.sources import ByteSource, Window
-from spark_analytics.scanning.sync import ends_of_tags_across, find_start
-from spark_analytics.scanning.tag_arrays import (
+from spark_analytics.flv.sources import ByteSource, Window
+from spark_analytics.flv.sync import ends_of_tags_across, find_start
+from spark_analytics.flv.tags import (
     FRAME_SIZE,
     HEAD_SIZE,
     MAX_TAG_SIZE,
@@ -155,7 +155,7 @@ class RangeScanner:
 def start_of_part(source: ByteSource, lo: int, hi: int) -> int:
     """The first tag, or damage, of the sequence that begins in this part of a file; `hi` if none does.
 
-    See `spark_analytics.scanning.sync` for why this is right without reading what is before.
+    See `spark_analytics.flv.sync` for why this is right without reading what is before.
     """
     begin = first_tag(source)
     if lo <= begin:

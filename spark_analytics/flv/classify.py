@@ -13,8 +13,8 @@ from rtmprelay.flv.container import TAG_HEADER_SIZE
 from rtmprelay.flv.enhanced_header import AudioPacketType, MultitrackType, VideoPacketType
 from rtmprelay.flv.tags import UNKNOWN, TagInfo, composition_time_ms, describe_audio, describe_video
 from rtmprelay.media import MediaKind
-from spark_analytics.scanning.sources import Bytes, ByteSource
-from spark_analytics.scanning.tag_arrays import HEAD_SIZE, Integers, TagArrays
+from spark_analytics.flv.sources import Bytes, ByteSource
+from spark_analytics.flv.tags import HEAD_SIZE, Integers, TagArrays
 
 Codes = npt.NDArray[np.int16]
 Flags = npt.NDArray[np.bool_]

@@ -11,12 +11,15 @@ import numpy as np
 from rtmprelay.flv.codec_headers import picture_size
 from rtmprelay.flv.container import TAG_HEADER_SIZE
 from rtmprelay.media import MediaKind
-from spark_analytics.analysis.audio_frames import Sound, sound_of
-from spark_analytics.analysis.beginning import Beginning
-from spark_analytics.analysis.codec_track import Seen, Track
-from spark_analytics.analysis.drift import AudioSeconds
-from spark_analytics.analysis.findings import GAP, Findings
-from spark_analytics.analysis.part import (
+from spark_analytics.flv.classify import Classifier, Codes, Flags
+from spark_analytics.flv.sources import ByteSource
+from spark_analytics.flv.tags import Integers, TagArrays
+from spark_analytics.recordings.audio_frames import Sound, sound_of
+from spark_analytics.recordings.beginning import Beginning
+from spark_analytics.recordings.codec_track import Seen, Track
+from spark_analytics.recordings.drift import AudioSeconds
+from spark_analytics.recordings.findings import GAP, Findings
+from spark_analytics.recordings.part import (
     Counts,
     Part,
     Stretch,
@@ -24,11 +27,8 @@ from spark_analytics.analysis.part import (
     note_keyframe_steps,
     note_video_steps,
 )
-from spark_analytics.analysis.rules import RECENT_FRAMES
-from spark_analytics.analysis.steps import Frames, gaps_before
-from spark_analytics.scanning.classify import Classifier, Codes, Flags
-from spark_analytics.scanning.sources import ByteSource
-from spark_analytics.scanning.tag_arrays import Integers, TagArrays
+from spark_analytics.recordings.rules import RECENT_FRAMES
+from spark_analytics.recordings.steps import Frames, gaps_before
 
 _NONE = np.empty(0, np.int64)
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from spark_analytics.catalogue import Catalogue, Change
-from spark_analytics.commands.common import add_spark_arguments, open_session, plain_errors, settings_of
+from spark_analytics.cli.common import add_spark_arguments, open_session, plain_errors, settings_of
+from spark_analytics.cli.output import printable
+from spark_analytics.cli.progress import Progress
 from spark_analytics.errors import CatalogueError, NothingThereError
 from spark_analytics.event_logs.files import check_place
 from spark_analytics.indexing.files import Listing, check_places, find_recordings, place_of
 from spark_analytics.indexing.known import known_recordings, outdated_tables, paths_still_there
 from spark_analytics.indexing.plan import Plan, Row, make_plan, tells_news
-from spark_analytics.output import printable
-from spark_analytics.progress import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

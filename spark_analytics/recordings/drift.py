@@ -12,8 +12,8 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from spark_analytics.analysis.rules import JITTER_ONE_OF
-from spark_analytics.scanning.tag_arrays import Integers
+from spark_analytics.flv.tags import Integers
+from spark_analytics.recordings.rules import JITTER_ONE_OF
 
 Floats = npt.NDArray[np.float64]
 

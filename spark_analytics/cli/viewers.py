@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from spark_analytics.commands.asking import in_time, scope_of, write_dicts
-from spark_analytics.commands.common import (
+from spark_analytics.cli.answers import in_time, scope_of, write_dicts
+from spark_analytics.cli.common import (
     add_catalogue_argument,
     add_engine_arguments,
     add_time_arguments,
     open_engine,
 )
-from spark_analytics.output import add_format_argument
+from spark_analytics.cli.output import add_format_argument
 from spark_analytics.questions.asking import Engine, Row, Scope
 
 

@@ -15,13 +15,13 @@ from rtmprelay.flv.script import is_metadata
 from rtmprelay.flv.tags import describe_audio, describe_video
 from rtmprelay.flv.writer import FlvWriter
 from rtmprelay.media import TIMESTAMP_MODULUS, MediaFrame, MediaKind, milliseconds_between
-from spark_analytics.analysis.rules import BEFORE_START_MS
-from spark_analytics.clip_parts import GOES_ON_MS, Part
 from spark_analytics.errors import CatalogueError
-from spark_analytics.scanning.classify import Classifier, Codes
-from spark_analytics.scanning.range_scanner import DamagedPart, RangeScanner, first_tag
-from spark_analytics.scanning.sources import ByteSource, open_source
-from spark_analytics.scanning.tag_arrays import TagArrays
+from spark_analytics.flv.classify import Classifier, Codes
+from spark_analytics.flv.scanner import DamagedPart, RangeScanner, first_tag
+from spark_analytics.flv.sources import ByteSource, open_source
+from spark_analytics.flv.tags import TagArrays
+from spark_analytics.recordings.clip_parts import GOES_ON_MS, Part
+from spark_analytics.recordings.rules import BEFORE_START_MS
 from spark_analytics.whole_file import whole_file
 
 #: Frames are written together up to so many bytes.

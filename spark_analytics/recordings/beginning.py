@@ -7,12 +7,12 @@ import numpy as np
 
 from rtmprelay.flv.container import TAG_HEADER_SIZE
 from rtmprelay.media import TIMESTAMP_MODULUS, MediaKind
-from spark_analytics.analysis.audio_frames import Sound, sound_of
-from spark_analytics.analysis.rules import BEFORE_START_MS, STILL_MS
-from spark_analytics.scanning.classify import Classifier, TagClass
-from spark_analytics.scanning.range_scanner import DamagedPart, RangeScanner, first_tag
-from spark_analytics.scanning.sources import ByteSource, Window
-from spark_analytics.scanning.tag_arrays import Integers, TagArrays
+from spark_analytics.flv.classify import Classifier, TagClass
+from spark_analytics.flv.scanner import DamagedPart, RangeScanner, first_tag
+from spark_analytics.flv.sources import ByteSource, Window
+from spark_analytics.flv.tags import Integers, TagArrays
+from spark_analytics.recordings.audio_frames import Sound, sound_of
+from spark_analytics.recordings.rules import BEFORE_START_MS, STILL_MS
 
 #: How far is looked for the first frames. Every part does so, and must find the same.
 _MOST_TAGS = 4096

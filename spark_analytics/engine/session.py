@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from spark_analytics.engine.java import find_java_home
 from spark_analytics.errors import CatalogueError
-from spark_analytics.java import find_java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

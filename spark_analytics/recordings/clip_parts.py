@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rtmprelay.media import milliseconds_between
-from spark_analytics.analysis.rules import SESSION_HOLE
 from spark_analytics.questions.recordings import Moment, quality
+from spark_analytics.recordings.rules import SESSION_HOLE
 
 #: Milliseconds between the last frame of a file and the first of the next, if its timestamps simply go on.
 GOES_ON_MS = 2000

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from spark_analytics.errors import CatalogueError
-from spark_analytics.time_window import TimeWindow, midnight_of
+from spark_analytics.questions.time_window import TimeWindow, midnight_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,8 +96,8 @@ def open_session(options: argparse.Namespace) -> Iterator[SparkSession]:
     """A session as the options want it; it ends with the command, unless it was there before. Workers elsewhere get this
     package sent.
     """
-    from spark_analytics.packaging import shipped_package
-    from spark_analytics.session import session_for_a_while
+    from spark_analytics.engine.packaging import shipped_package
+    from spark_analytics.engine.session import session_for_a_while
 
     with (
         session_for_a_while(options.master, settings_of(options), options.verbose) as spark,

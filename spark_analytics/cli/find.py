@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_analytics.commands.common import (
+from spark_analytics.cli.common import (
     add_catalogue_argument,
     add_engine_arguments,
     open_engine,
     parse_time,
 )
+from spark_analytics.cli.output import add_format_argument, write_rows
 from spark_analytics.errors import CatalogueError
-from spark_analytics.output import add_format_argument, write_rows
 
 if TYPE_CHECKING:
     from spark_analytics.questions.asking import Engine
@@ -77,8 +77,8 @@ def _find(engine: Engine, options: argparse.Namespace, at: datetime) -> int:
         return 0
     if moment.recording["vanished_at"] is not None:
         raise CatalogueError(f"{moment.path} is not there any more, and cannot be cut.")
-    from spark_analytics.clip_parts import ClipPlan
-    from spark_analytics.clips import cut_clip
+    from spark_analytics.recordings.clip_parts import ClipPlan
+    from spark_analytics.recordings.clips import cut_clip
 
     until = at + timedelta(seconds=options.seconds)
     plan = ClipPlan(recordings_of(engine, options.stream), until, partial(keyframes_of, engine))

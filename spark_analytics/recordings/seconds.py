@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import numpy as np
 
-from spark_analytics.scanning.tag_arrays import Integers
+from spark_analytics.flv.tags import Integers
 
 #: What is added up, and what is the largest of its kind. The steps end in that second. `audio_early` counts audio frames
 #: whose step rounds to no frame, and `audio_phase_ms` adds up when in the second the audio frames are.

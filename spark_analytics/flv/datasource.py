@@ -1,11 +1,11 @@
 """The Spark data source "flv": the tags of recordings as rows, without their payloads.
 
-    from spark_analytics.flv_source import register
+    from spark_analytics.flv.datasource import register
     register(spark)
     spark.read.format("flv").load("recordings/")
 
 One large file is read by many tasks: each finds the first tag of its part by itself, and it is always the right one (see
-`spark_analytics.scanning.sync`). What is damaged, or cannot be read, is left out: `option("mode", "FAILFAST")` makes an
+`spark_analytics.flv.sync`). What is damaged, or cannot be read, is left out: `option("mode", "FAILFAST")` makes an
 error of it.
 """
 
@@ -25,13 +25,13 @@ from pyspark.sql.types import StructType
 
 from rtmprelay.media import MediaKind
 from spark_analytics.errors import CatalogueError
+from spark_analytics.flv.classify import Classifier, TagClass, composition_times
+from spark_analytics.flv.scanner import DamagedPart, RangeScanner, start_of_part
+from spark_analytics.flv.sources import ByteSource, open_source
+from spark_analytics.flv.tags import TagArrays
 from spark_analytics.indexing.files import find_recordings
 from spark_analytics.indexing.part_result import reason_of
 from spark_analytics.indexing.plan import MIB, Split, cut
-from spark_analytics.scanning.classify import Classifier, TagClass, composition_times
-from spark_analytics.scanning.range_scanner import DamagedPart, RangeScanner, start_of_part
-from spark_analytics.scanning.sources import ByteSource, open_source
-from spark_analytics.scanning.tag_arrays import TagArrays
 from spark_analytics.table import Column, Table
 
 TAGS = Table(
@@ -219,7 +219,7 @@ def _is_strict(text: str | None) -> bool:
 
 def register(spark: SparkSession) -> None:
     """Make the format known to a session, which is the active one then."""
-    from spark_analytics.session import make_active
+    from spark_analytics.engine.session import make_active
 
     # Spark looks there, and not in this session, whether the name is taken.
     make_active(spark)

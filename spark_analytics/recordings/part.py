@@ -9,13 +9,14 @@ from __future__ import annotations
 import attrs
 import numpy as np
 
-from spark_analytics.analysis.audio_frames import Sound
-from spark_analytics.analysis.beginning import Beginning
-from spark_analytics.analysis.codec_track import Track
-from spark_analytics.analysis.drift import AudioSeconds
-from spark_analytics.analysis.findings import FREEZE, JUMP, SILENCE, Findings
-from spark_analytics.analysis.rules import STILL_MS
-from spark_analytics.analysis.steps import (
+from spark_analytics.flv.tags import Integers
+from spark_analytics.recordings.audio_frames import Sound
+from spark_analytics.recordings.beginning import Beginning
+from spark_analytics.recordings.codec_track import Track
+from spark_analytics.recordings.drift import AudioSeconds
+from spark_analytics.recordings.findings import FREEZE, JUMP, SILENCE, Findings
+from spark_analytics.recordings.rules import STILL_MS
+from spark_analytics.recordings.steps import (
     Frames,
     is_near,
     is_regular,
@@ -23,7 +24,6 @@ from spark_analytics.analysis.steps import (
     standstills,
     usual_step,
 )
-from spark_analytics.scanning.tag_arrays import Integers
 
 #: Stands before every time.
 _BEFORE = -(1 << 62)

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from spark_analytics.catalogue import Snapshot
-from spark_analytics.commands.common import window_of
-from spark_analytics.output import write_rows
+from spark_analytics.cli.common import window_of
+from spark_analytics.cli.output import write_rows
 from spark_analytics.questions.asking import Scope
-from spark_analytics.time_window import ALWAYS
+from spark_analytics.questions.time_window import ALWAYS
 
 
 def scope_of(options: argparse.Namespace, key: str | None = None) -> Scope:

@@ -7,8 +7,8 @@ from collections.abc import Collection
 import attrs
 import numpy as np
 
-from spark_analytics.analysis.rules import JUMP_MS, RECENT_FRAMES, STILL_MS
-from spark_analytics.scanning.tag_arrays import Integers
+from spark_analytics.flv.tags import Integers
+from spark_analytics.recordings.rules import JUMP_MS, RECENT_FRAMES, STILL_MS
 
 _NONE = np.empty(0, np.int64)
 

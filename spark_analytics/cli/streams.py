@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from spark_analytics.commands.common import add_catalogue_argument, add_engine_arguments, open_engine
-from spark_analytics.output import add_format_argument, write_table
+from spark_analytics.cli.common import add_catalogue_argument, add_engine_arguments, open_engine
+from spark_analytics.cli.output import add_format_argument, write_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from rtmprelay.flv.container import MAX_PAYLOAD_SIZE, TAG_HEADER_SIZE, TRAILER_SIZE
 from rtmprelay.media import MediaKind
-from spark_analytics.scanning.sources import Bytes, ByteSource, Window
-from spark_analytics.scanning.tag_arrays import FRAME_SIZE, MAX_TAG_SIZE, Integers, numbers_at, sizes_at
+from spark_analytics.flv.sources import Bytes, ByteSource, Window
+from spark_analytics.flv.tags import FRAME_SIZE, MAX_TAG_SIZE, Integers, numbers_at, sizes_at
 
 #: How much is searched at a time: little at first, because behind small damages it is enough.
 _FIRST_STEP = 1 << 9
