@@ -15,12 +15,12 @@ from rtmprelay.wire.url import RtmpUrl
 def publish(reactor: Any, url: str, trust: TlsTrust | None = None) -> Deferred[RtmpPublisherProtocol]:
     """Publish to `rtmp[s]://host/app/key`.
 
-    Fires when the server has accepted the publish, and fails if it has not. Then `send` frames; `end` says goodbye;
-    `when_lost` fires when the connection has gone. Cancelling the Deferred gives the attempt up.
+    Fires when the server has accepted the publish, and fails if it has not. Then call `send` with each frame, and `end`
+    at the end; `when_lost` fires when the connection has gone. Cancelling the Deferred cancels the attempt.
 
-    Send frames at the pace of a live stream: for a server that is too slow, up to 10 s of media wait, and behind that
-    it loses whole groups of pictures, so that memory stays bounded. `consumer.account` has what was sent and dropped.
-    Metadata (onMetaData) gets the envelope that servers want.
+    Send frames at the pace of a live stream: up to 10 s of media are queued for a server that is too slow; after that,
+    whole groups of pictures are dropped, so that memory stays bounded. `consumer.account` counts what was sent and
+    dropped. Metadata (onMetaData) gets the envelope that servers expect.
     """
     parsed = RtmpUrl.parse(url)
     endpoint = transport_endpoint(reactor, parsed, trust)
@@ -31,9 +31,9 @@ def publish(reactor: Any, url: str, trust: TlsTrust | None = None) -> Deferred[R
 def play(reactor: Any, url: str, trust: TlsTrust | None = None) -> Deferred[RtmpPlayClientProtocol]:
     """Play `rtmp[s]://host/app/name`.
 
-    Fires when the server has accepted the play, and fails if it has not. `deliver_to` says who gets the frames;
-    `on_status` hears of a publisher that goes or returns; `end` says goodbye; `when_lost` fires when the connection
-    has gone.
+    Fires when the server has accepted the play, and fails if it has not. Then call `deliver_to` with the function that
+    takes the frames; `on_status` is called when the publisher leaves or returns; `end` ends the play; `when_lost` fires
+    when the connection has gone.
     """
     parsed = RtmpUrl.parse(url)
     endpoint = transport_endpoint(reactor, parsed, trust)

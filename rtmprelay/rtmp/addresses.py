@@ -1,4 +1,4 @@
-"""Addresses of peers, as people write them."""
+"""Addresses of peers, as text."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from twisted.internet.interfaces import IAddress
 
 
 def host_of(address: IAddress | None) -> str:
-    """The host of an address, or one word for all local sockets."""
+    """The host of an address; the same text for all local sockets."""
     return str(getattr(address, "host", "local socket"))
 
 
 def describe_address(address: IAddress | None) -> str:
-    """An address as people write it."""
+    """`host:port`, or `[host]:port` for IPv6."""
     host = host_of(address)
     port = getattr(address, "port", None)
     if port is None:

@@ -1,4 +1,4 @@
-"""Whether a new connection is accepted: how many there are, in all and from one address, and how fast they come."""
+"""Whether a new connection is accepted: limits on the number and the rate of connections, in all and per address."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from rtmprelay.events import ConnectionRefused
 from rtmprelay.session.timeouts import RateLimit
 from rtmprelay.throttle import Throttle
 
-#: Addresses that are remembered as proxies; there are one or two.
+#: Addresses that are remembered as proxies. A deployment has one or two.
 _MOST_PROXIES = 64
 
-#: Addresses whose rate is remembered. A peer with more addresses gets past this limit, but not past the others.
+#: Addresses whose rate is remembered. A peer with more addresses escapes this limit, but not the others.
 _MOST_RATES = 10_000
 
 
 @attrs.frozen
 class AdmissionLimits:
-    """Bounds on connections; None where there is none. A log line names the limit by its field."""
+    """Limits on connections; None means no limit. A refusal names the field in the log."""
 
     #: Connections at the same time; each one costs a file descriptor and some memory.
     max_connections: int = 10_000
-    #: Connections from one address that have not sent `connect`: cheap to open, so few may wait.
+    #: Connections from one address that have not sent `connect` yet. They are cheap to open, so few are allowed.
     max_unconnected_per_address: int = 2_000
     #: Connections from one address at the same time; many viewers can share one.
     max_connections_per_address: int | None = None
@@ -35,7 +35,7 @@ class AdmissionLimits:
 
 
 class Admission:
-    """Counts connections by address, and says when there are too many."""
+    """Counts connections by address, and refuses those over a limit."""
 
     def __init__(self, limits: AdmissionLimits) -> None:
         self._limits = limits
@@ -45,7 +45,7 @@ class Admission:
         self._proxies: set[str] = set()
 
     def check(self, host: str, now: float) -> None:
-        """Raise if one more connection from this host is too much."""
+        """Raise `LimitExceededError` if one more connection from this host is over a limit."""
         limits = self._limits
         self._check("max_connections", self._open.total(), limits.max_connections, "connections")
         if host in self._proxies:
@@ -82,20 +82,17 @@ class Admission:
         return rate
 
     def opened(self, host: str) -> None:
-        """A connection was accepted."""
         self._open[host] += 1
         self._unconnected[host] += 1
 
     def connected(self, host: str) -> None:
-        """A client has sent `connect`."""
         _decrease(self._unconnected, host)
 
     def closed(self, host: str) -> None:
-        """A connection is gone."""
         _decrease(self._open, host)
 
-    def came_through(self, proxy: str) -> None:
-        """Connections from this address come from elsewhere: from now on they do not count as one peer's."""
+    def note_proxy(self, proxy: str) -> None:
+        """From now on, do not count connections from this address as those of one peer: it is a proxy."""
         if len(self._proxies) < _MOST_PROXIES:
             self._proxies.add(proxy)
 
@@ -107,16 +104,15 @@ def _decrease(counter: Counter[str], host: str) -> None:
 
 
 class RefusalLog:
-    """Reports the first refused connection at once, and later ones as a number: a flood must not fill the log."""
+    """Reports the first refused connection at once and counts the next ones, so that a flood does not fill the log."""
 
     def __init__(self, events: EventBus, clock: IReactorTime) -> None:
         self._events = events
         self._throttle = Throttle(clock)
-        #: All refusals so far, by the limit that was reached.
+        #: All refusals, by limit.
         self.by_limit: Counter[str] = Counter()
 
     def refused(self, peer: str, limit: str, reason: str) -> None:
-        """A connection was refused."""
         self.by_limit[limit] += 1
         count = self._throttle.count()
         if count:

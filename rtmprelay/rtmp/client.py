@@ -1,10 +1,10 @@
-"""RTMP clients on Twisted: one end of an outbound connection, for publishing or for playing."""
+"""RTMP clients on Twisted: the protocols of an outbound connection that publishes or plays."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -23,13 +23,22 @@ from rtmprelay.rtmp.encoding import shared_encoder
 from rtmprelay.session.adobe import wants_authentication
 from rtmprelay.session.client import ClientSession
 from rtmprelay.session.reports import (
+    CommandNotUnderstood,
     ConnectAccepted,
+    ConnectRequested,
     HandshakeDone,
     MediaReceived,
     PlayAccepted,
+    PlayEnded,
+    PlayPaused,
+    PlayRequested,
     PublishAccepted,
+    PublishEnded,
+    PublishRequested,
+    ReceptionChanged,
     SessionReport,
     StatusReceived,
+    StreamCreated,
 )
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.frames import FrameBatch, live_frame
@@ -42,52 +51,53 @@ CLIENT_CHUNK_SIZE = 4096
 #: Seconds from the connection to the answer to `publish` or `play`.
 NEGOTIATION_TIMEOUT = 10.0
 
-#: A server that takes no byte for so long, although some wait for it, is taken for dead.
+#: Seconds without progress, while bytes wait, after which the server is taken for dead.
 SERVER_STALL_TIMEOUT = 10.0
 
-#: Characters of what a server says that are looked at, and those of them that are kept.
+#: Characters of a server's answer that are examined, and that are kept.
 _LONGEST_ANSWER = 4096
 _LONGEST_REFUSAL = 300
-#: The shortest part of a key that would give something away.
+#: Shorter parts of a key are not masked: they would match ordinary words.
 _SHORTEST_SECRET = 6
 
-#: Before it has agreed, a server that says one of these refuses: some do so with the level of good news.
+#: Ends of status codes that mean a refusal before the request is accepted, because some servers refuse with the level
+#: `status`.
 _REFUSALS = ("BadName", "Denied", "Rejected", "Failed", "Unauthorized", "InvalidApp", "StreamNotFound")
 
-#: Enhanced RTMP: the server wants us to come back, perhaps to another machine behind the same name.
+#: Enhanced RTMP: the server asks the client to reconnect, perhaps to another machine of the same name.
 RECONNECT_REQUEST = "NetConnection.Connect.ReconnectRequest"
 
-#: Frames, and bytes of them, that are kept for somebody who has asked to play and does not take them yet.
+#: Frames, and bytes of them, that are kept until `deliver_to` is called.
 MAX_EARLY_FRAMES = 4096
 MAX_EARLY_BYTES = 32 * MEBIBYTE
 
 
 class AuthenticationWantedError(DestinationRefusedError):
-    """The server wants Adobe authentication; the text is what it said."""
+    """The server requires Adobe authentication; the text is its answer."""
 
 
 @attrs.frozen
 class ClientSettings:
-    """How an outbound connection behaves."""
+    """Settings of an outbound connection."""
 
     negotiation_timeout: float = NEGOTIATION_TIMEOUT
     limits: ConnectionLimits = attrs.field(
         factory=lambda: ConnectionLimits(stall_timeout=SERVER_STALL_TIMEOUT)
     )
-    #: Told of each step that was made: "tcp", "tls", "handshake", "connect", "publish" or "play".
+    #: Called with each step that is done: "tcp", "tls", "handshake", "connect", "publish" or "play".
     progress: Callable[[str], None] = lambda step: None
 
 
 @implementer(IHandshakeListener)
 class RtmpClientProtocol(RtmpConnection[ClientSession]):
-    """A connection to a server: shakes hands, connects, and asks to publish or to play.
+    """A connection to a server: does the handshake, connects, and requests to publish or to play.
 
     Attributes:
-        when_accepted: Fires with this protocol when the server has agreed; fails if it has not.
+        when_accepted: Fires with this protocol when the server has accepted the request; fails if it has not.
         when_lost: Fires when the connection has ended after that; `loss` is the reason.
     """
 
-    #: What is asked for, and the answer that grants it.
+    #: The request, as a step of `ClientSettings.progress`.
     purpose = "publish"
 
     def __init__(
@@ -113,14 +123,14 @@ class RtmpClientProtocol(RtmpConnection[ClientSession]):
         self._deadline = self._clock.callLater(timeout, self._timed_out, timeout)
 
     def handshakeCompleted(self) -> None:  # noqa: N802
-        """TLS is there, if it was wanted."""
+        """Called by Twisted when TLS is established."""
         self._settings.progress("tls")
 
     def _timed_out(self, timeout: float) -> None:
         self._refuse(TwistedTimeoutError(f"no answer within {timeout:g} s"))
 
     def _refuse(self, error: Exception) -> None:
-        """The conversation came to nothing: close, and let the reason be known."""
+        """Close, with this error as the reason."""
         self._refusal = error
         self.close_now(str(error))
 
@@ -131,20 +141,37 @@ class RtmpClientProtocol(RtmpConnection[ClientSession]):
                 self._settings.progress("handshake")
             case ConnectAccepted():
                 self._settings.progress("connect")
-                self._ask()
+                self._request()
             case PublishAccepted() | PlayAccepted() if not self._accepted:
                 self._settings.progress(self.purpose)
                 self._accepted = True
                 self._cancel_deadline()
-                # What belongs to the publish must be sent before whoever waits sends media.
+                # The session's messages must be sent before the media of the caller that waits for this.
                 self.flush()
                 self.when_accepted.callback(self)
+            case PublishAccepted() | PlayAccepted():
+                # Some servers repeat the answer.
+                pass
             case StatusReceived():
                 self._status(report)
             case MediaReceived(_, frames):
                 self.media_received(frames)
+            case (
+                ConnectRequested()
+                | StreamCreated()
+                | PublishRequested()
+                | PublishEnded()
+                | PlayRequested()
+                | PlayPaused()
+                | PlayEnded()
+                | ReceptionChanged()
+                | CommandNotUnderstood()
+            ):
+                raise AssertionError("only the session of a server reports this")
+            case _:
+                assert_never(report)
 
-    def _ask(self) -> None:
+    def _request(self) -> None:
         self.session.publish(self.url.key.reveal())
 
     def _status(self, status: StatusReceived) -> None:
@@ -152,12 +179,12 @@ class RtmpClientProtocol(RtmpConnection[ClientSession]):
         if status.level != "error" and not refused:
             self.status_received(status)
             return
-        # A server may say anything at all, up to 16 MiB of it.
+        # A server may send 16 MiB of text.
         description = status.description[:_LONGEST_ANSWER]
         if not self._accepted and wants_authentication(description):
             self._refuse(AuthenticationWantedError(description))
         else:
-            self._refuse(DestinationRefusedError(_refusal(status, self.url)))
+            self._refuse(DestinationRefusedError(_refusal_text(status, self.url)))
 
     @override
     def closed(self, reason: str) -> None:
@@ -175,26 +202,26 @@ class RtmpClientProtocol(RtmpConnection[ClientSession]):
         self._deadline = None
 
     def end(self) -> None:
-        """End on purpose: say goodbye, and close."""
+        """End the publish or play with the commands for that, and close."""
         if not self.is_closing:
             self.session.end()
             self.close_politely("ended on purpose")
 
-    # -- for those who use it --------------------------------------------------------------------------------
+    # -- for subclasses --------------------------------------------------------------------------------------
 
     def media_received(self, frames: list[MediaFrame]) -> None:
-        """The server sent media."""
+        """Called with media from the server."""
 
     def status_received(self, status: StatusReceived) -> None:
-        """The server told something that is no error."""
+        """Called with a status that is no error."""
 
 
 class RtmpPublisherProtocol(RtmpClientProtocol):
-    """A connection that publishes. Give it a consumer, or send frames one by one.
+    """A connection that publishes. Set `consumer`, or call `send` with each frame.
 
     Attributes:
-        consumer: Who writes media here, and so is told when the transport is full. If there is none, the first `send`
-            makes one.
+        consumer: The consumer that writes media here, which back-pressure is passed to. The first `send` makes one if
+            there is none.
     """
 
     def __init__(
@@ -202,7 +229,7 @@ class RtmpPublisherProtocol(RtmpClientProtocol):
     ) -> None:
         super().__init__(url, clock, settings, auth_query)
         self.consumer: Consumer | None = None
-        # The one that `send` made.
+        # The consumer that `send` made.
         self._own: Consumer | None = None
 
     @override
@@ -212,22 +239,22 @@ class RtmpPublisherProtocol(RtmpClientProtocol):
     @override
     def status_received(self, status: StatusReceived) -> None:
         if status.code == RECONNECT_REQUEST:
-            # A server that is about to stop: whoever keeps this publish alive connects anew.
+            # The server is about to stop. The destination that uses this connection connects again.
             self.end()
 
     def loseConnection(self) -> None:  # noqa: N802
-        """As a transport: end on purpose."""
+        """End on purpose: for Twisted, which takes this protocol for a transport."""
         self.end()
 
     def abortConnection(self) -> None:  # noqa: N802
-        """As a transport: cut the connection."""
+        """Cut the connection: for Twisted, which takes this protocol for a transport."""
         self.close_now("cut off")
 
     def send(self, frame: MediaFrame) -> None:
-        """Send one frame, now or when the server takes it.
+        """Send one frame, at once or when the server can take it.
 
-        Ten seconds of media wait for a server that is too slow; behind that it loses whole groups of pictures.
-        `consumer.account` says what became of each frame.
+        Up to ten seconds of media are queued for a server that is too slow; after that, whole groups of pictures are
+        dropped. `consumer.account` counts what was sent, dropped and queued.
         """
         if not self.session.stream_id:
             raise LocalProtocolError("media cannot be sent before there is a message stream")
@@ -248,7 +275,7 @@ class RtmpPublisherProtocol(RtmpClientProtocol):
 
     @override
     def end(self) -> None:
-        # What was sent comes before the goodbye, for as long as a polite close may take.
+        # Queued frames go before the goodbye.
         while self._own is not None and self._own.messages_queued and not self.is_closing:
             self._own.transport_ready()
         super().end()
@@ -269,22 +296,22 @@ class RtmpPlayClientProtocol(RtmpClientProtocol):
         self, url: RtmpUrl, clock: IReactorTime, settings: ClientSettings, auth_query: str = ""
     ) -> None:
         super().__init__(url, clock, settings, auth_query)
-        #: Told the codes of what the server says, such as NetStream.Play.UnpublishNotify: the publisher has gone,
-        #: and may come back.
+        #: Called with the code of each status of the server, such as NetStream.Play.UnpublishNotify when the publisher
+        #: has left; it may return.
         self.on_status: Callable[[str], None] | None = None
         self._receiver: Callable[[list[MediaFrame]], None] | None = None
         self._early: list[MediaFrame] = []
         self._early_bytes = 0
 
     def deliver_to(self, receiver: Callable[[list[MediaFrame]], None]) -> None:
-        """Give the frames of each read to somebody, from the first one on."""
+        """Call `receiver` with the frames of each read, from the first one on."""
         self._receiver = receiver
         if self._early:
             early, self._early = self._early, []
             receiver(early)
 
     @override
-    def _ask(self) -> None:
+    def _request(self) -> None:
         self.session.play(self.url.key.reveal())
 
     @override
@@ -309,7 +336,7 @@ else:
 
 
 class RtmpClientFactory(_ClientFactory):
-    """Makes the protocol of one attempt to reach a server."""
+    """Makes the protocol of one attempt to connect."""
 
     noisy = False
 
@@ -329,23 +356,23 @@ def _with_query(text: str, query: str) -> str:
     return f"{text}{'&' if '?' in text else '?'}{query}"
 
 
-def _refusal(status: StatusReceived, url: RtmpUrl) -> str:
-    """What the server said, without the key, which some servers repeat."""
-    everything = ": ".join(part for part in (status.code, status.description) if part) or "no reason given"
-    said = everything[:_LONGEST_ANSWER]
+def _refusal_text(status: StatusReceived, url: RtmpUrl) -> str:
+    """The server's answer as one line, without the key, which some servers repeat."""
+    whole = ": ".join(part for part in (status.code, status.description) if part) or "no reason given"
+    text = whole[:_LONGEST_ANSWER]
     secrets = _secret_parts(url)
     for secret in secrets:
-        said = said.replace(secret, "***")
-    if len(everything) > _LONGEST_ANSWER:
-        said = _without_cut_secret(said, secrets)
-    said = "".join(character if character.isprintable() else " " for character in said)
-    if len(said) > _LONGEST_REFUSAL:
-        said = f"{said[:_LONGEST_REFUSAL]}..."
-    return f"the server refused: {said}"
+        text = text.replace(secret, "***")
+    if len(whole) > _LONGEST_ANSWER:
+        text = _without_cut_secret(text, secrets)
+    text = "".join(character if character.isprintable() else " " for character in text)
+    if len(text) > _LONGEST_REFUSAL:
+        text = f"{text[:_LONGEST_REFUSAL]}..."
+    return f"the server refused: {text}"
 
 
 def _without_cut_secret(text: str, secrets: list[str]) -> str:
-    """A text that was cut, without the beginning of a secret at its end, which is not found as a whole."""
+    """The text without the beginning of a secret at its end: where it was cut, a secret is not found as a whole."""
     for secret in secrets:
         for size in range(min(len(secret), len(text)), 0, -1):
             if text.endswith(secret[:size]):
@@ -354,7 +381,7 @@ def _without_cut_secret(text: str, secrets: list[str]) -> str:
 
 
 def _secret_parts(url: RtmpUrl) -> list[str]:
-    """The secrets of an address, and their parts: servers repeat a key without its query. The longest come first."""
+    """The secrets of a URL and their parts, the longest first: servers repeat a key without its query."""
     wholes = [secret.reveal() for secret in (url.key, url.password, url.app_query) if secret]
     parts = [part for whole in wholes for part in re.split("[?&=/]+", whole) if len(part) >= _SHORTEST_SECRET]
     return sorted({*wholes, *parts}, key=len, reverse=True)

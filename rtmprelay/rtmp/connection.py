@@ -1,4 +1,4 @@
-"""What every RTMP connection on a Twisted transport does, on a server and on a client."""
+"""The part of an RTMP connection on a Twisted transport that servers and clients share."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from rtmprelay.session.reports import SessionReport
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.wire.limits import ConnectionLimits
 
-#: The longest time between two checks of a connection.
+#: Seconds between two checks of a connection, at most.
 _CHECK_INTERVAL = 10.0
 
-#: How long a connection that was closed politely may take to end.
+#: Seconds that a polite close may take before the connection is aborted.
 _POLITE_CLOSE = 2.0
 
 
@@ -55,11 +55,11 @@ class Session(TypingProtocol):
         """Raise if the peer was too slow."""
 
     def forget(self) -> None:
-        """The connection is gone: let go of partly received messages."""
+        """Free the memory of unfinished messages: the connection is gone."""
 
 
 class _Transport(TypingProtocol):
-    """A transport as Twisted really makes them: it writes, consumes and can be aborted."""
+    """The methods of several Twisted interfaces that every transport of a connection has."""
 
     def write(self, data: bytes) -> None: ...
     def registerProducer(self, producer: IPushProducer, streaming: bool) -> None: ...  # noqa: N802
@@ -73,13 +73,13 @@ _S = TypeVar("_S", bound=Session)
 
 @implementer(IPushProducer)
 class RtmpConnection(Protocol, Generic[_S]):
-    """Moves bytes between a transport and a session, watches the time, and passes back-pressure on.
+    """Moves bytes between a transport and a session, enforces deadlines, and passes back-pressure to the consumers.
 
-    Subclasses say what the session's reports mean and what to do when the connection opens and closes.
+    Subclasses act on the reports of the session, and on the beginning and the end of the connection.
 
     Attributes:
-        loss: How the connection ended, once it has.
-        limit_exceeded: The limit that the peer exceeded, if that is why the connection closes.
+        loss: Why the connection ended; meaningful after the end.
+        limit_exceeded: The limit that the peer exceeded, if the connection closes for that.
     """
 
     _log = Logger()
@@ -104,26 +104,26 @@ class RtmpConnection(Protocol, Generic[_S]):
     # -- for subclasses --------------------------------------------------------------------------------------
 
     def opened(self) -> None:
-        """The transport is there."""
+        """Called when the transport is there."""
 
     def handle(self, report: SessionReport, now: float) -> None:
-        """The session reports something."""
+        """Act on a report of the session."""
         raise NotImplementedError
 
     def closed(self, reason: str) -> None:
-        """The transport is gone."""
+        """Called when the transport is gone."""
 
     def consumers(self) -> Iterable[Consumer]:
         """The consumers that write media to this transport."""
         return ()
 
-    def checked(self, now: float) -> float:
-        """Do what is due from time to time; the time of the next check."""
+    def do_due_work(self, now: float) -> float:
+        """Do what is due from time to time. Returns the time at which something is due again."""
         return now + _CHECK_INTERVAL
 
     @property
     def is_closing(self) -> bool:
-        """Whether the connection is closed, or about to be."""
+        """Whether the connection is closed or closing."""
         return self._closing is not None
 
     # -- bytes -----------------------------------------------------------------------------------------------
@@ -134,12 +134,10 @@ class RtmpConnection(Protocol, Generic[_S]):
 
     @property
     def bytes_out(self) -> int:
-        """How many bytes were written to the peer."""
         return self._writer.bytes_out
 
     @property
     def write_media(self) -> Callable[[bytes], None]:
-        """The function that sends media to the peer."""
         return self._writer.write
 
     @override
@@ -153,7 +151,7 @@ class RtmpConnection(Protocol, Generic[_S]):
         self._wire.registerProducer(self, True)
         self.opened()
         self.flush()
-        self._arm_timer(self.checked(self._clock.seconds()))
+        self._arm_timer(self.do_due_work(self._clock.seconds()))
 
     @override
     def dataReceived(self, data: bytes) -> None:
@@ -171,7 +169,7 @@ class RtmpConnection(Protocol, Generic[_S]):
             self.flush()
 
     def handling_failed(self, failure: Failure) -> None:
-        """What the peer sent could not be handled: the peer broke the rules, or there is a bug here."""
+        """Close the connection: the peer broke the protocol, or there is a bug here, which is logged."""
         if isinstance(failure.value, RemoteProtocolError):
             self._abort(failure.value)
         else:
@@ -181,7 +179,7 @@ class RtmpConnection(Protocol, Generic[_S]):
             self.close_now("an internal error")
 
     def flush(self) -> None:
-        """Send what the session has to say. A peer that keeps asking but does not read is cut off."""
+        """Send what the session has queued. A peer that sends requests but does not read the answers is cut off."""
         data = self.session.bytes_to_send()
         if not data or self._closing is not None:
             return
@@ -198,31 +196,29 @@ class RtmpConnection(Protocol, Generic[_S]):
     # -- back-pressure ---------------------------------------------------------------------------------------
 
     def pauseProducing(self) -> None:
-        """The transport's buffer is full."""
         self._transport_full = True
         self._stall.transport_full(self._writer, self._clock.seconds())
         for consumer in self.consumers():
             consumer.transport_full()
 
     def resumeProducing(self) -> None:
-        """The transport's buffer is empty."""
         self._transport_full = False
         self._unread_replies = 0
         self._stall.transport_ready()
         for consumer in list(self.consumers()):
             if self._transport_full:
-                # An earlier one has filled it again: the others wait for the next time.
+                # An earlier consumer has filled it again: the others wait until it is empty the next time.
                 return
             consumer.transport_ready()
 
     def stopProducing(self) -> None:
-        """The transport is gone; `connectionLost` follows."""
+        """Do nothing: `connectionLost` follows."""
 
     # -- time ------------------------------------------------------------------------------------------------
 
     def _arm_timer(self, due: float) -> None:
         if self.is_closing:
-            # Closing has its own timer.
+            # `close_politely` has set its own timer.
             return
         now = self._clock.seconds()
         times = [now + _CHECK_INTERVAL]
@@ -241,7 +237,7 @@ class RtmpConnection(Protocol, Generic[_S]):
         self._timer = None
 
     def _check(self) -> None:
-        """Close the connection if the peer is too slow in any way."""
+        """Close the connection if the peer has missed a deadline."""
         self._timer = None
         now = self._clock.seconds()
         try:
@@ -250,7 +246,7 @@ class RtmpConnection(Protocol, Generic[_S]):
         except RemoteProtocolError as error:
             self._abort(error)
             return
-        self._arm_timer(self.checked(now))
+        self._arm_timer(self.do_due_work(now))
 
     def _check_stall(self, now: float) -> None:
         self._stall.look(self._writer, now)
@@ -262,15 +258,15 @@ class RtmpConnection(Protocol, Generic[_S]):
     # -- closing ---------------------------------------------------------------------------------------------
 
     def _abort(self, error: RemoteProtocolError) -> None:
-        """The peer broke the rules: the connection is cut, and the reason kept for `loss`."""
+        """Cut the connection because the peer broke the protocol, and keep the error for `loss`."""
         if isinstance(error, LimitExceededError):
             self.limit_exceeded = error.limit
-        # Without its traceback: the frames there hold what was read, and this connection, which holds the error.
+        # Without its traceback, whose frames refer to the data that was read and to this connection: a cycle.
         self._error = error.with_traceback(None)
         self.close_now(str(error))
 
     def close_now(self, reason: str) -> None:
-        """Cut the connection."""
+        """Close at once, without sending what is queued."""
         if self._closing is None:
             self._closing = reason
         self._cancel_timer()
@@ -278,12 +274,12 @@ class RtmpConnection(Protocol, Generic[_S]):
         self._wire.abortConnection()
 
     def release_consumers(self) -> None:
-        """The connection is about to close: nothing may be written after a goodbye."""
+        """Detach the consumers before the connection closes: no media may follow the last message."""
         for consumer in list(self.consumers()):
             consumer.detach()
 
     def close_politely(self, reason: str) -> None:
-        """Send what there is to send, then close; a peer that does not take it in time is cut off."""
+        """Send what is queued, then close. A peer that does not read it in time is cut off."""
         if self._closing is not None:
             return
         self.flush()
@@ -301,6 +297,6 @@ class RtmpConnection(Protocol, Generic[_S]):
         why = self._closing or _how_it_ended(reason)
         self.loss = reason if self._error is None else Failure(self._error)
         self._closing = why
-        # Partly received messages may be many megabytes, and the collector may take its time to find this connection.
+        # Unfinished messages may be many megabytes, and the garbage collector may find this connection late.
         self.session.forget()
         self.closed(why)

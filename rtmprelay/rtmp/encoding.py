@@ -1,4 +1,4 @@
-"""Encoders of live frames as RTMP messages, shared by all peers that get the same bytes."""
+"""Encoders of live frames as RTMP messages, shared by all peers that receive the same bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rtmprelay.wire.limits import LARGEST_MESSAGE_LENGTH
 
 
 class _EncoderForServers(StandaloneEncoder):
-    """Servers want metadata in the envelope that publishers put around it; players do not."""
+    """Puts `@setDataFrame` before metadata, as servers expect it from publishers; players do not."""
 
     @override
     def encode(self, frames: Sequence[MediaFrame]) -> bytes:
@@ -25,7 +25,7 @@ def _with_envelope(frame: MediaFrame) -> MediaFrame:
     if frame.kind is not MediaKind.DATA or not is_metadata(frame.payload):
         return frame
     wrapped = with_set_data_frame(frame.payload)
-    # Metadata of nearly 16 MiB has no room for the envelope; no real encoder sends that.
+    # The envelope would make the message longer than 16 MiB; no real encoder sends such metadata.
     if len(wrapped) > LARGEST_MESSAGE_LENGTH:
         return frame
     return MediaFrame(frame.kind, frame.timestamp_ms, wrapped)

@@ -1,4 +1,4 @@
-"""Reaching another server: name, TCP, TLS, RTMP, up to the answer to `publish`."""
+"""Connecting to another server: DNS, TCP, TLS and RTMP, up to the answer to `publish` or `play`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ from rtmprelay.rtmp.client import (
 from rtmprelay.session.adobe import AdobeAuthentication
 from rtmprelay.wire.url import RtmpUrl
 
-#: Seconds for each attempt to reach an address of the host by TCP; TLS is part of the negotiation, which is timed too.
+#: Seconds for each attempt to connect to an address of the host by TCP. TLS is part of the negotiation, which has its
+#: own timeout.
 CONNECT_TIMEOUT = 10.0
 
 _P = TypeVar("_P", bound=RtmpClientProtocol)
@@ -42,7 +43,7 @@ _P = TypeVar("_P", bound=RtmpClientProtocol)
 
 @attrs.frozen
 class TlsTrust:
-    """Whom to believe that it is the server."""
+    """Certificates that prove the server's identity."""
 
     verify: bool = True
     #: Certificates to trust instead of the system's.
@@ -51,7 +52,7 @@ class TlsTrust:
 
 @implementer(IOpenSSLClientConnectionCreator)
 class _UnverifiedTls:
-    """TLS for private servers that nobody has certified: encrypted, the name is sent, nothing is checked."""
+    """TLS without verification, for private servers: the name is sent (SNI), the certificate is not checked."""
 
     def __init__(self, host: str) -> None:
         self._host = host
@@ -74,7 +75,7 @@ def _tls_creator(host: str, trust: TlsTrust) -> IOpenSSLClientConnectionCreator:
 
 
 def transport_endpoint(reactor: Any, url: RtmpUrl, trust: TlsTrust | None = None) -> IStreamClientEndpoint:
-    """The way to a server below RTMP. The name is looked up anew on each attempt."""
+    """The endpoint of TCP or TLS to a server. The name is looked up on each attempt."""
     endpoint: Any = HostnameEndpoint(reactor, url.host, url.port, timeout=CONNECT_TIMEOUT)
     if url.secure:
         endpoint = wrapClientTLS(_tls_creator(url.host, trust or TlsTrust()), endpoint)
@@ -88,7 +89,7 @@ async def negotiate(
     clock: IReactorTime,
     settings: ClientSettings,
 ) -> _P:
-    """Connect, and ask to publish or play; Adobe's authentication takes up to three connections for that."""
+    """Connect, and request to publish or play. Adobe's authentication takes up to three connections for that."""
     authentication = AdobeAuthentication(url.user, url.password)
     while True:
         query = authentication.query
@@ -133,7 +134,7 @@ class RtmpPublishEndpoint:
         upper = factory.buildProtocol(None)  # type: ignore[arg-type]
         if upper is None:
             publisher.end()
-            raise ConnectionAbortedError("nobody wants the connection")
+            raise ConnectionAbortedError("the protocol factory refused the connection")
         upper.makeConnection(publisher)  # type: ignore[arg-type]
         publisher.when_lost.addCallback(lambda _: upper.connectionLost(publisher.loss))
         return upper

@@ -1,4 +1,4 @@
-"""Whether a client may do what it asks for: the gate's verdict on a request, and logins with a password."""
+"""Whether a client may publish or play: the gate's verdict on a request, and Adobe's login with a password."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from rtmprelay.media import MediaFrame
 from rtmprelay.secret import Secret
 from rtmprelay.session.adobe import WANTS_USER, AdobeLogin, LoginAccepted, LoginRefused
 
-#: Bytes of media of an encoder that does not wait for the verdict; after these its socket is left unread.
+#: Bytes of media that are kept for an encoder which does not wait for the verdict; after these, its socket is not read.
 MOST_EARLY_BYTES = 1024 * 1024
 
-#: Query parameters that show that a client wants to be admitted by a key, not as a user.
+#: Query parameters of clients that present a key instead of a user and a password.
 _KEYS = ("key", "token", "jwt")
 
 
 class Permissions:
-    """Asks the gate for one connection, once for each message stream at a time.
+    """Requests the gate's verdicts for one connection, at most one at a time for each message stream.
 
-    Media that arrives before the verdict is kept: an encoder that does not wait sends its decoder configuration once,
-    and without that nobody could watch.
+    Media that arrives before the verdict is kept: an encoder that does not wait sends its decoder configuration only
+    once, and players cannot decode without it.
 
     Args:
         failed: Called if acting on a verdict fails.
@@ -38,16 +38,16 @@ class Permissions:
         self._pending: dict[int, Deferred[Verdict]] = {}
         self._early: dict[int, list[MediaFrame]] = {}
         self._early_bytes = 0
-        # A transport that is left unread until a verdict comes.
-        self._unread: Any = None
+        # The transport, while it is paused because too much early media has come.
+        self._paused_transport: Any = None
 
     @property
     def is_pending(self) -> bool:
-        """Whether the client waits for a verdict."""
+        """Whether a verdict is pending."""
         return bool(self._pending)
 
     def ask(self, stream_id: int, request: AccessRequest, decided: Callable[[Verdict], None]) -> None:
-        """Ask the gate. `decided` is called now or when the verdict comes; never if the request is withdrawn before."""
+        """Ask the gate. `decided` is called now or when the verdict comes, unless the request is withdrawn."""
         verdict = self._gate.ask(request)
         self._pending[stream_id] = verdict
         verdict.addCallback(self._answered, verdict, stream_id, decided)
@@ -76,49 +76,49 @@ class Permissions:
             return
         self._early.setdefault(stream_id, []).extend(frames)
         self._early_bytes += sum(len(frame.payload) for frame in frames)
-        if self._early_bytes > MOST_EARLY_BYTES and self._unread is None:
-            # Transports in memory cannot be left unread; they have no network to wait in.
+        if self._early_bytes > MOST_EARLY_BYTES and self._paused_transport is None:
+            # Transports in memory cannot be paused.
             with suppress(AttributeError):
                 transport.pauseProducing()  # type: ignore[attr-defined]
-                self._unread = transport
+                self._paused_transport = transport
 
     def take_early(self, stream_id: int) -> list[MediaFrame]:
-        """The media that came before the verdict."""
+        """Remove and return the media that came before the verdict."""
         return self._early.pop(stream_id, [])
 
     def _forget_early(self, stream_id: int) -> None:
-        """Drop what is left, and read on."""
+        """Drop the rest of the early media, and read the socket again."""
         self._early.pop(stream_id, None)
         self._early_bytes = sum(len(frame.payload) for kept in self._early.values() for frame in kept)
-        if self._unread is not None and self._early_bytes <= MOST_EARLY_BYTES:
-            unread, self._unread = self._unread, None
-            unread.resumeProducing()
+        if self._paused_transport is not None and self._early_bytes <= MOST_EARLY_BYTES:
+            paused, self._paused_transport = self._paused_transport, None
+            paused.resumeProducing()
 
     # -- the end ---------------------------------------------------------------------------------------------
 
     def withdraw(self, stream_id: int) -> None:
-        """The client does not want it any more."""
+        """Cancel the pending request of a message stream, if there is one."""
         pending = self._pending.pop(stream_id, None)
         if pending is not None:
             pending.cancel()
             self._forget_early(stream_id)
 
     def withdraw_all(self) -> None:
-        """The client is gone."""
-        self._unread = None
+        """Cancel all pending requests: the client is gone."""
+        self._paused_transport = None
         for stream_id in list(self._pending):
             self.withdraw(stream_id)
 
 
-class LoginDesk:
-    """Speaks Adobe's authentication for all connections of a server, if an authorizer knows users."""
+class Logins:
+    """Checks Adobe's authentication for all connections of a server, if an authorizer has users."""
 
     def __init__(self, gate: Gate) -> None:
         self._directories = gate.directories
         self._login = AdobeLogin()
 
-    def judge(self, app: str, query: Secret, now: float) -> LoginAccepted | LoginRefused | None:
-        """The login in the query of a `connect`; None if no login is needed."""
+    def check(self, app: str, query: Secret, now: float) -> LoginAccepted | LoginRefused | None:
+        """The outcome of the login in the query of a `connect`; None if no login is needed."""
         if not self._directories:
             return None
         outcome = self._login.judge(query, self._passwords_of, now)

@@ -1,4 +1,4 @@
-"""What one RTMP connection plays."""
+"""The playing side of a server's connection: requests, permission, the publisher's absences and ends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @implementer(IFrameSubscriber)
 class Player(Consumer):
-    """One `play`: a consumer that tells its client when the publisher goes and returns."""
+    """One `play` of a client: a consumer that also tells the client when the publisher leaves and returns."""
 
     audience = "rtmp"
 
@@ -38,31 +38,31 @@ class Player(Consumer):
         self.report = PlayReport(connection.connection_id, str(request.key), self, now)
         self._playing = playing
         self._request = request
-        # Whether the client is still to be told that the publisher is gone.
-        self._owes_end = False
+        # Whether the client has yet to be told that the publisher has left.
+        self._end_unsent = False
 
     def publisher_left(self) -> None:
-        """Tell the client that no media comes for now; after what is still queued, since many players stop there."""
-        self._owes_end = True
+        """Tell the client that the publisher has left, after the queued media: many players stop when they are told."""
+        self._end_unsent = True
         if not self.messages_queued:
             self.drained()
 
     @override
     def drained(self) -> None:
-        if self._owes_end:
-            self._owes_end = False
-            self._playing.tell_unpublished(self._request)
+        if self._end_unsent:
+            self._end_unsent = False
+            self._playing.notify_unpublished(self._request)
 
     def publisher_returned(self) -> None:
-        """Tell the client that media comes again."""
-        if self._owes_end:
-            self._owes_end = False
-            self._playing.tell_unpublished(self._request)
-        self._playing.tell_published(self._request)
+        """Tell the client that the publisher is back."""
+        if self._end_unsent:
+            self._end_unsent = False
+            self._playing.notify_unpublished(self._request)
+        self._playing.notify_published(self._request)
 
 
 class Playing:
-    """All that one connection plays: requests, verdicts and ends.
+    """The plays of one connection.
 
     Attributes:
         players: By message stream.
@@ -73,17 +73,17 @@ class Playing:
         self.players: dict[int, Player] = {}
 
     def requested(self, request: PlayRequested) -> None:
-        """The client asks to play."""
+        """Ask the gate whether the client may play."""
         self.connection.ask_permission(Action.PLAY, request, self._allowed, self._refused)
 
     def _refused(self, request: PlayRequested, reason: str) -> None:
         self._reject(request, StatusCode.PLAY_FAILED, reason)
-        self.connection.was_refused(reason)
+        self.connection.request_refused(reason)
 
     def _reject(self, request: PlayRequested, code: str, reason: str) -> None:
         connection = self.connection
         connection.session.reject(request.request_id, code, reason)
-        connection.tell(
+        connection.emit(
             events.PlayRefused(connection=connection.connection_id, stream=str(request.key), reason=reason)
         )
 
@@ -99,72 +99,70 @@ class Playing:
             self._refused(request, str(full))
             return
         connection.session.accept(request.request_id)
-        # The client must be told that the play starts before the first frame comes.
+        # The answer must arrive before the first frame.
         connection.flush()
         player = Player(self, request, stream, now)
         if connection.is_transport_full:
             player.transport_full()
         self.players[request.stream_id] = player
-        connection.tell(events.PlayStarted(connection=connection.connection_id, stream=key))
+        connection.emit(events.PlayStarted(connection=connection.connection_id, stream=key))
         stream.subscribe(player)
 
-    # -- what the client wants -------------------------------------------------------------------------------
+    # -- requests during a play -------------------------------------------------------------------------------
 
     def paused(self, stream_id: int, paused: bool) -> None:
-        """The client pauses or resumes."""
+        """Stop or resume sending media, as the client asks."""
         self.players[stream_id].hold(paused)
 
     def reception_changed(self, change: ReceptionChanged) -> None:
-        """The client does or does not want one kind of media."""
+        """Send one kind of media or leave it out, as the client asks."""
         player = self.players.get(change.stream_id)
         if player is not None:
             player.want(change.kind, change.wanted)
 
     def ended_by_client(self, stream_id: int) -> None:
-        """The client stopped, or withdrew its request."""
+        """Called when the client stopped or withdrew its request."""
         self.connection.permissions.withdraw(stream_id)
         self._end(stream_id, "the viewer stopped")
 
-    # -- what the client is told -----------------------------------------------------------------------------
+    # -- notices to the client -------------------------------------------------------------------------------
 
-    def tell_unpublished(self, request: PlayRequested) -> None:
-        """Tell the client that the publisher of what it plays is gone."""
+    def notify_unpublished(self, request: PlayRequested) -> None:
         self.connection.session.notify_unpublished(request.stream_id, request.key)
         self.connection.flush()
 
-    def tell_published(self, request: PlayRequested) -> None:
-        """Tell the client that the publisher of what it plays is back."""
+    def notify_published(self, request: PlayRequested) -> None:
         self.connection.session.notify_published(request.stream_id, request.key)
         self.connection.flush()
 
     # -- back-pressure and time ------------------------------------------------------------------------------
 
     def transport_full(self, now: float) -> None:
-        """The transport's buffer is full."""
+        """Begin a stall in the account of each play."""
         for player in self.players.values():
             player.report.stalls.transport_full(now)
 
     def transport_ready(self, now: float) -> None:
-        """The transport's buffer is empty."""
+        """End the stall in the account of each play."""
         for player in self.players.values():
             player.report.stalls.transport_ready(now)
 
-    def tell_statistics(self, now: float) -> None:
-        """Report what was delivered since the last statistics."""
+    def emit_statistics(self, now: float) -> None:
+        """Emit an event for each play with what was delivered since the previous one."""
         for player in self.players.values():
-            self.connection.tell(player.report.statistics(now))
+            self.connection.emit(player.report.statistics(now))
 
     # -- the end ---------------------------------------------------------------------------------------------
 
     def server_stops(self) -> None:
-        """End every play, and tell the client that nothing more comes."""
+        """End all plays, and tell the client that the publisher has left."""
         for stream_id, player in list(self.players.items()):
             if player.stream.publisher is not None:
                 player.publisher_left()
             self._end(stream_id, "the server stops")
 
     def connection_lost(self, reason: str) -> None:
-        """The client is gone."""
+        """End all plays because the client is gone."""
         for stream_id in list(self.players):
             self._end(stream_id, reason)
 
@@ -173,4 +171,4 @@ class Playing:
         if player is not None:
             player.close()
             self.connection.factory.registry.leave(player.stream, player)
-            self.connection.tell(player.report.stopped(self.connection.now(), reason))
+            self.connection.emit(player.report.stopped(self.connection.now(), reason))

@@ -1,4 +1,4 @@
-"""What one RTMP connection publishes."""
+"""The publishing side of a server's connection: requests, permission, media statistics and ends."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from rtmprelay.wire.commands import StatusCode
 if TYPE_CHECKING:
     from rtmprelay.rtmp.server import RtmpServerProtocol
 
-#: Seconds after which a stream with only one kind of media is reported as such.
+#: Seconds to wait for the second kind of media before the codec of the first is reported alone.
 _WAIT_FOR_SECOND_CODEC = 2.0
 
-#: Reports of codecs for one publish: real streams change them once or twice, if ever.
+#: Codec changes that are reported for one publish: real streams have one or two at most.
 _MOST_REPORTS = 10
 
 
 @implementer(IStreamPublisher)
 class Publication:
-    """One `publish`: the publisher of a live stream, and what is reported about it."""
+    """One `publish` of a client: the publisher of a live stream, and its statistics."""
 
     def __init__(self, publishing: Publishing, stream_id: int, key: str, now: float) -> None:
         connection = publishing.connection
         self.connection_id = connection.connection_id
         self.address = connection.peer
         self.key = key
-        #: What it publishes, once it does. The connection hands media straight to it.
+        #: The stream, once the publish has begun. The connection passes media straight to it.
         self.stream: LiveStream | None = None
-        #: The codecs that were reported last. Whoever hands media to the stream compares them with the stream's.
+        #: The codecs that were reported last. The frame path compares them with those of the stream.
         self.video_codec: AnyCodec | None = None
         self.audio_codec: AnyCodec | None = None
         self._publishing = publishing
@@ -48,15 +48,13 @@ class Publication:
         self._reported = (0, 0)
 
     def publish_superseded(self) -> None:
-        """Another publisher took over."""
         self._publishing.superseded(self._stream_id)
 
     def publish_ended(self, reason: str) -> None:
-        """The operator ends it."""
         self._publishing.end(self._stream_id, reason)
 
     def report_codecs(self, stream: LiveStream, now: float) -> None:
-        """Report new codecs; at first, wait a little for the second of two kinds of media."""
+        """Report the codecs if they have changed. The first report waits a little for the second kind of media."""
         codecs = (stream.video_codec, stream.audio_codec)
         first_report = self.video_codec is None and self.audio_codec is None
         if first_report and None in codecs and now - self._began < _WAIT_FOR_SECOND_CODEC:
@@ -76,7 +74,7 @@ class Publication:
             )
 
     def stopped(self, reason: str, clean: bool, now: float) -> events.PublishStopped:
-        """The account of the whole publish; a short one has its codecs reported only now."""
+        """The event for the end. The codecs of a short publish are reported only now."""
         stream = self.stream
         if stream is not None and self.video_codec is None and self.audio_codec is None:
             self.report_codecs(stream, self._began + _WAIT_FOR_SECOND_CODEC)
@@ -91,7 +89,7 @@ class Publication:
         )
 
     def statistics(self, now: float) -> events.MediaStatistics:
-        """What arrived since the last statistics."""
+        """The event with what arrived since the previous one."""
         stream = self.stream
         total = (stream.counters.messages, stream.counters.bytes) if stream is not None else self._reported
         messages, size = total[0] - self._reported[0], total[1] - self._reported[1]
@@ -111,7 +109,7 @@ class Publication:
 
 
 class Publishing:
-    """All that one connection publishes: requests, verdicts and ends.
+    """The publishes of one connection.
 
     Attributes:
         publications: By message stream.
@@ -122,17 +120,17 @@ class Publishing:
         self.publications: dict[int, Publication] = {}
 
     def requested(self, request: PublishRequested) -> None:
-        """The client asks to publish."""
+        """Ask the gate whether the client may publish."""
         self.connection.ask_permission(Action.PUBLISH, request, self._allowed, self._refused)
 
     def _refused(self, request: PublishRequested, reason: str) -> None:
         self._reject(request, StatusCode.PUBLISH_DENIED, reason)
-        self.connection.was_refused(reason)
+        self.connection.request_refused(reason)
 
     def _reject(self, request: PublishRequested, code: str, reason: str) -> None:
         connection = self.connection
         connection.session.reject(request.request_id, code, reason)
-        connection.tell(
+        connection.emit(
             events.PublishRefused(connection=connection.connection_id, stream=str(request.key), reason=reason)
         )
 
@@ -149,7 +147,7 @@ class Publishing:
             self._reject(request, StatusCode.PUBLISH_BAD_NAME, str(busy))
             return
         connection.session.accept(request.request_id)
-        connection.tell(events.PublishStarted(connection=connection.connection_id, stream=key))
+        connection.emit(events.PublishStarted(connection=connection.connection_id, stream=key))
         early = connection.permissions.take_early(stream_id)
         if early:
             connection.count_bitrate(early, now)
@@ -157,7 +155,7 @@ class Publishing:
             publication.report_codecs(stream, now)
 
     def reading_pause(self) -> tuple[float, bool]:
-        """How long the socket may be left unread, and whether only from the moment that something has arrived."""
+        """How many seconds the socket may be left unread, and whether they begin only when something has arrived."""
         return min(
             [
                 (publication.stream.reading_pause, publication.stream.is_watched)
@@ -167,33 +165,33 @@ class Publishing:
             ]
         )
 
-    def tell_statistics(self, now: float) -> None:
-        """Report what arrived since the last statistics."""
+    def emit_statistics(self, now: float) -> None:
+        """Emit an event for each publish with what arrived since the previous one."""
         for publication in self.publications.values():
-            self.connection.tell(publication.statistics(now))
+            self.connection.emit(publication.statistics(now))
 
     # -- the end ---------------------------------------------------------------------------------------------
 
     def ended_by_client(self, stream_id: int) -> None:
-        """The client ended its publish, or withdrew its request."""
+        """Called when the client ended its publish or withdrew its request."""
         self.connection.permissions.withdraw(stream_id)
         self._end(stream_id, "the publisher ended it", clean=True)
 
     def superseded(self, stream_id: int) -> None:
-        """Another publisher took over; this one may be alive after all."""
+        """Called when another publisher took over. The client may be alive after all, so it is told."""
         reason = "another publisher took over because this one was silent"
         self.connection.session.end_stream(stream_id, "error", StatusCode.PUBLISH_BAD_NAME, reason)
         self._end(stream_id, reason, clean=False)
         self.connection.close_unless_used(reason)
 
     def end(self, stream_id: int, reason: str) -> None:
-        """End a publish from our side. That is a clean end: destinations do not wait for its return."""
+        """End a publish for the operator. The end is clean: destinations do not wait for the publisher to return."""
         self.connection.session.end_stream(stream_id, "error", StatusCode.PUBLISH_DENIED, reason)
         self._end(stream_id, reason, clean=True)
         self.connection.close_soon(reason)
 
     def server_stops(self) -> None:
-        """End every publish, and tell the client why."""
+        """End all publishes, and tell the client why."""
         for stream_id in list(self.publications):
             self.connection.session.end_stream(
                 stream_id, "status", StatusCode.UNPUBLISH_SUCCESS, "The server stops"
@@ -201,12 +199,12 @@ class Publishing:
             self._end(stream_id, "the server stops", clean=True)
 
     def connection_lost(self, reason: str) -> None:
-        """The client is gone without ending its publishes."""
+        """End all publishes because the client is gone without a goodbye."""
         for stream_id in list(self.publications):
             self._end(stream_id, f"the connection was lost ({reason})", clean=False)
 
     def _end(self, stream_id: int, reason: str, clean: bool) -> None:
         publication = self.publications.pop(stream_id, None)
         if publication is not None and publication.stream is not None:
-            self.connection.tell(publication.stopped(reason, clean, self.connection.now()))
+            self.connection.emit(publication.stopped(reason, clean, self.connection.now()))
             self.connection.factory.registry.unpublish(publication.stream, publication, clean)

@@ -1,7 +1,7 @@
-"""Leaves the sockets of publishers to fill for a moment, so that one read takes several frames.
+"""Delays reads from the sockets of publishers, so that one read returns several frames.
 
-A read costs more than the few frames that it takes. Where a stream may wait (see `streams.merging`), its publisher's
-socket is left alone for that long: what arrives meanwhile gathers in the kernel, which costs nothing.
+A read costs more CPU than handling the few frames that it returns. Where a stream may be delayed (see
+`streams.merging`), its publisher's socket is not read for that long: frames gather in the kernel at no cost.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from rtmprelay.rtmp.transport_buffers import (
     read_now,
 )
 
-#: A peer that sends so much at once has more to send: its reads are large already, and waiting would only slow it down.
+#: A read of this size or more is followed by another one at once: the peer has more to send, and its reads are large
+#: already.
 ENOUGH_BYTES = 49152
 
 
 class Reading:
-    """When one connection is read. It stands between the reactor and the transport.
+    """Decides when one connection is read, in place of the transport's `doRead`, which the reactor calls.
 
     Attributes:
-        waited: How many seconds what is read now may have been left in the socket.
+        waited: How many seconds the data of this read may have waited in the socket.
     """
 
     def __init__(self, pace: ReadingPace, transport: object) -> None:
@@ -38,24 +39,24 @@ class Reading:
         self._pause = 0.0
         self._after_arrival = True
         self._bytes = 0
-        # Whether the reactor was told not to look.
+        # Whether the reactor does not watch the socket.
         self._unwatched = False
-        # Whether the next read is not to wait.
-        self._open = True
+        # Whether the next read does not wait.
+        self._reads_at_once = True
         lowest = lowest_transport(transport)
-        # Transports in memory have no socket in which anything could gather. TLS passes on piece by piece what was read
-        # at once, so nothing would be gained.
+        # Transports in memory have no socket in which data could gather. TLS delivers one read in pieces, so waiting
+        # would gain nothing.
         gathers = isinstance(lowest, Connection) and not ISSLTransport.providedBy(transport)
         self._transport = cast(Connection, lowest) if gathers else None
         if self._transport is not None:
             self._transport.doRead = self._readable  # type: ignore[method-assign]
 
-    def took(self, size: int, pause: float, after_arrival: bool) -> None:
-        """A read brought so many bytes; the next one may wait for `pause` seconds.
+    def note_read(self, size: int, pause: float, after_arrival: bool) -> None:
+        """Called after a read of `size` bytes. The next read may wait for `pause` seconds.
 
         Args:
             after_arrival: Whether the wait begins when something has arrived, so that a lone frame is joined with those
-                after it; or at once, which saves the look whether something has arrived.
+                after it. Otherwise it begins at once, which saves a call of the reactor.
         """
         self._bytes += size
         self._after_arrival = after_arrival
@@ -63,12 +64,12 @@ class Reading:
         self.waited = pause if self._transport is not None else 0.0
 
     def _readable(self) -> ConnectionDone | ConnectionLost | None:
-        """The reactor says that there is something to read."""
+        """Called by the reactor when there is something to read."""
         assert self._transport is not None
         self._unwatched = False
-        # While something is unsent the reactor goes on looking at the socket. It would notice that the peer has closed,
-        # and end the connection before what has gathered is read: the last frames, and the peer's goodbye.
-        if self._pause and not self._open and not has_unsent(self._transport):
+        # While something is unsent the reactor watches the socket for writing. It would notice that the peer has closed
+        # and end the connection before the gathered data is read: the last frames and the peer's goodbye.
+        if self._pause and not self._reads_at_once and not has_unsent(self._transport):
             self._wait()
             return None
         self._bytes = 0
@@ -78,8 +79,8 @@ class Reading:
         return result
 
     def _may_wait_at_once(self) -> bool:
-        self._open = self._bytes >= ENOUGH_BYTES
-        if not self._pause or self._open or self._after_arrival:
+        self._reads_at_once = self._bytes >= ENOUGH_BYTES
+        if not self._pause or self._reads_at_once or self._after_arrival:
             return False
         return self._transport is not None and not has_unsent(self._transport)
 
@@ -92,13 +93,13 @@ class Reading:
             self._transport.pauseProducing()
 
     def resume(self) -> None:
-        """The pause is over: read what has gathered."""
+        """Read what has gathered: the pause is over."""
         transport = self._transport
         if transport is None or is_ending(transport):
-            # What this side still has to send is not cut short because the peer has closed already.
+            # A read could find that the peer has closed, and end the connection before our last bytes are sent.
             return
         self._bytes = 0
-        # This may be the end; then nothing is left to wait for, and resuming does nothing.
+        # The read may find the end of the connection. Then resuming does nothing.
         read_now(transport)
         if self._may_wait_at_once() and self._bytes:
             self._wait()
@@ -107,7 +108,7 @@ class Reading:
             transport.resumeProducing()
 
     def ended(self) -> None:
-        """The connection is gone."""
+        """Give the transport its own `doRead` back: the connection is gone."""
         self._pace.forget(self)
         if self._transport is not None:
             vars(self._transport).pop("doRead", None)
@@ -115,7 +116,7 @@ class Reading:
 
 
 class ReadingPace:
-    """Ends the pauses of all connections of a server together: one timer, and one look at all sockets."""
+    """Ends the pauses of all connections of a server together, with one timer."""
 
     _log = Logger()
 
@@ -126,7 +127,7 @@ class ReadingPace:
         self._due = 0.0
 
     def pause(self, reading: Reading, seconds: float) -> None:
-        """Let this connection be read again in so many seconds, or a little less."""
+        """Resume this connection in so many seconds, or a little earlier."""
         self._paused[reading] = None
         due = self._clock.seconds() + seconds
         if self._timer is None:
@@ -137,7 +138,6 @@ class ReadingPace:
             self._timer.reset(seconds)
 
     def forget(self, reading: Reading) -> None:
-        """The connection is gone: there is nothing to read."""
         self._paused.pop(reading, None)
         if not self._paused and self._timer is not None:
             self._timer.cancel()
@@ -150,5 +150,5 @@ class ReadingPace:
             try:
                 reading.resume()
             except Exception:
-                # Without this the others would never be read again.
+                # Go on, or the other connections would never be read again.
                 self._log.failure("A bug in reading from a publisher")

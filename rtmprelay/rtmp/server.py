@@ -44,17 +44,21 @@ from rtmprelay.wire.commands import StatusCode
 if TYPE_CHECKING:
     from rtmprelay.rtmp.server_factory import RtmpServerFactory
 
-#: Seconds that a client has to read why it is refused.
-_FAREWELL = 1.0
+#: Seconds between a refusal and the close, for the client to read the reason.
+_TIME_TO_READ_REFUSAL = 1.0
 
-#: Refused requests of one connection: a client with more of them tries out keys.
+#: Refused requests of one connection: a client with more of them is guessing keys.
 _MOST_REFUSALS = 10
 
 _Request = TypeVar("_Request", PublishRequested, PlayRequested)
 
 
 class RtmpServerProtocol(RtmpConnection[ServerSession]):
-    """One client: an encoder that publishes, a player, or both."""
+    """The connection of one client, which may publish, play, or both.
+
+    Bytes and time are handled in `RtmpConnection`, publishing in `Publishing`, playing in `Playing`. This class passes
+    the reports of the session to the one that they are for.
+    """
 
     factory: RtmpServerFactory
 
@@ -67,13 +71,13 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         self.host = host_of(address)
         self.counts_as_unconnected = True
         self.peer = describe_address(address)
-        # What fails after a verdict may be the client's fault, by the media that it sent before.
+        # A failure after a verdict may be the client's: media that came before the verdict may exceed a limit.
         self.permissions = Permissions(factory.gate, self.handling_failed)
         self._publishing = Publishing(self)
         self._playing = Playing(self)
         self._began = now
         self._statistics_due = now + settings.statistics_interval
-        self._farewell: IDelayedCall | None = None
+        self._close_timer: IDelayedCall | None = None
         self._reading: Reading | None = None
         most = settings.max_publisher_kbps
         self._bitrate = None if most is None else RateLimit("max_publisher_kbps", most * 125, now)
@@ -81,24 +85,21 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         self._user: str | None = None
         self._refusals = 0
 
-    def tell(self, event: events.ConnectionEvent) -> None:
-        """Publish an event."""
+    def emit(self, event: events.ConnectionEvent) -> None:
         self.factory.events.publish(event)
 
     def now(self) -> float:
-        """The time."""
         return self._clock.seconds()
 
     @property
     def is_transport_full(self) -> bool:
-        """Whether the transport takes nothing more for now."""
         return self._transport_full
 
     # -- frames ----------------------------------------------------------------------------------------------
 
     @override
     def dataReceived(self, data: bytes) -> None:
-        """Handle what the client sent. This is the frame path: media goes from here straight to its live stream."""
+        """Pass media straight to its live stream, and other reports to `handle`. This is the frame path."""
         if self._closing is not None:
             return
         now = self._clock.seconds()
@@ -114,7 +115,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
                     if self._bitrate is not None:
                         self.count_bitrate(report.frames, now)
                     stream.publish_frames(report.frames, now, 0.0 if reading is None else reading.waited)
-                    # Codecs are shared values, so in the common case these are two comparisons of addresses.
+                    # Codecs are shared values, so two comparisons of identity are enough.
                     if (
                         stream.video_codec is not publication.video_codec
                         or stream.audio_codec is not publication.audio_codec
@@ -130,13 +131,13 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         if publications:
             if reading is None:
                 reading = self._reading = Reading(self.factory.reading_pace, self.transport)
-            reading.took(len(data), *self._publishing.reading_pause())
+            reading.note_read(len(data), *self._publishing.reading_pause())
         elif reading is not None:
-            # It publishes nothing any more: its requests are answered at once.
-            reading.took(len(data), 0.0, True)
+            # The client does not publish any more: requests are answered at once.
+            reading.note_read(len(data), 0.0, True)
 
     def count_bitrate(self, frames: Sequence[MediaFrame], now: float) -> None:
-        """Raise if the client publishes more than is allowed."""
+        """Raise `LimitExceededError` if the client publishes more than `max_publisher_kbps`."""
         if self._bitrate is not None:
             self._bitrate.spend(sum([len(frame.payload) for frame in frames]), now)
 
@@ -148,11 +149,11 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             case ConnectRequested():
                 self._connect_requested(report, now)
             case StreamCreated(stream_id):
-                self.tell(
+                self.emit(
                     events.MessageStreamCreated(connection=self.connection_id, message_stream=stream_id)
                 )
             case CommandNotUnderstood(name):
-                self.tell(events.CommandIgnored(connection=self.connection_id, command=name))
+                self.emit(events.CommandIgnored(connection=self.connection_id, command=name))
             case PublishRequested():
                 self._publishing.requested(report)
             case PublishEnded(stream_id):
@@ -176,7 +177,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
 
     @override
     def opened(self) -> None:
-        self.tell(events.ConnectionOpened(connection=self.connection_id, peer=self.peer))
+        self.emit(events.ConnectionOpened(connection=self.connection_id, peer=self.peer))
 
     @override
     def consumers(self) -> Iterable[Player]:
@@ -198,23 +199,23 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         super().resumeProducing()
 
     @override
-    def checked(self, now: float) -> float:
+    def do_due_work(self, now: float) -> float:
         if now >= self._statistics_due:
             self._statistics_due = now + self.factory.settings.statistics_interval
-            self._publishing.tell_statistics(now)
-            self._playing.tell_statistics(now)
+            self._publishing.emit_statistics(now)
+            self._playing.emit_statistics(now)
         return self._statistics_due
 
     @override
     def closed(self, reason: str) -> None:
         self.permissions.withdraw_all()
-        if self._farewell is not None:
-            self._farewell.cancel()
+        if self._close_timer is not None:
+            self._close_timer.cancel()
         if self._reading is not None:
             self._reading.ended()
         self._publishing.connection_lost(reason)
         self._playing.connection_lost(reason)
-        self.tell(
+        self.emit(
             events.ConnectionClosed(
                 connection=self.connection_id,
                 peer=self.peer,
@@ -225,11 +226,11 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
                 bytes_out=self.bytes_out,
             )
         )
-        # Last: whoever waits for the end must have got every event before.
+        # Last, because a caller that waits for the end expects all events to have come before.
         self.factory.forget(self)
 
     def shut_down(self) -> None:
-        """The server stops: tell the client, and close."""
+        """Tell the client that the server stops, and close."""
         self._publishing.server_stops()
         self._playing.server_stops()
         self.close_politely("the server stops")
@@ -237,19 +238,19 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
     # -- connecting ------------------------------------------------------------------------------------------
 
     def _handshake_done(self, report: HandshakeDone) -> None:
-        self._notice_proxy()
+        self._note_proxy()
         form = "digest" if report.digest else "simple"
-        self.tell(events.HandshakeCompleted(connection=self.connection_id, form=form))
+        self.emit(events.HandshakeCompleted(connection=self.connection_id, form=form))
 
-    def _notice_proxy(self) -> None:
-        """With the PROXY protocol, the peer's address becomes known only with its first bytes."""
+    def _note_proxy(self) -> None:
+        """Take the address from the PROXY protocol, which becomes known only with the first bytes."""
         address = self.transport.getPeer() if self.transport is not None else None
         if host_of(address) != self.host:
-            self.factory.came_through(self.host)
+            self.factory.note_proxy(self.host)
             self.peer = describe_address(address)
 
     def _connect_requested(self, request: ConnectRequested, now: float) -> None:
-        login = self.factory.login_desk.judge(request.app, request.credentials, now)
+        login = self.factory.logins.check(request.app, request.credentials, now)
         if isinstance(login, LoginRefused):
             self._refuse_login(request, login)
             return
@@ -257,7 +258,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             self._user = login.user
         self.session.accept(request.request_id)
         self.factory.has_connected(self)
-        self.tell(
+        self.emit(
             events.ClientConnected(
                 connection=self.connection_id, peer=self.peer, app=request.app, client=request.client
             )
@@ -267,7 +268,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         self.session.reject(request.request_id, StatusCode.CONNECT_REJECTED, login.description)
         reason = "the user or the password is wrong" if login.wrong else "it was asked for a user"
         if login.wrong:
-            self.tell(events.ConnectRefused(connection=self.connection_id, app=request.app, reason=reason))
+            self.emit(events.ConnectRefused(connection=self.connection_id, app=request.app, reason=reason))
         self.close_soon(reason)
 
     # -- permission ------------------------------------------------------------------------------------------
@@ -279,11 +280,11 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         allowed: Callable[[_Request, float], None],
         refused: Callable[[_Request, str], None],
     ) -> None:
-        """Call one of the two functions when the gate has decided: now, or later."""
+        """Ask the gate, and call `allowed` or `refused` with its verdict, at once or later."""
         access = AccessRequest(
             action=action,
             stream=str(request.key),
-            # Not the host that was seen first: that may be a proxy's. A unix socket has none.
+            # Not `self.host`, which may be a proxy's. A unix socket has no host.
             host=str(getattr(self.transport and self.transport.getPeer(), "host", "")),
             connection=self.connection_id,
             protocol="rtmp",
@@ -291,7 +292,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         )
 
         def decided(verdict: Verdict) -> None:
-            # The client may be gone, or may have withdrawn its request.
+            # The client may have gone or withdrawn its request.
             if self.is_closing or not self.session.is_pending(request.request_id):
                 return
             if verdict.allowed:
@@ -304,8 +305,8 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
 
     # -- closing ---------------------------------------------------------------------------------------------
 
-    def was_refused(self, reason: str) -> None:
-        """Clients close when they are refused; one that does not, and has nothing else to do here, is closed."""
+    def request_refused(self, reason: str) -> None:
+        """Close a client that was refused, unless it also publishes or plays. Most clients close by themselves."""
         self._refusals += 1
         if self._refusals > _MOST_REFUSALS:
             self.close_politely(f"it was refused {self._refusals} times")
@@ -313,14 +314,14 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             self.close_soon(reason)
 
     def close_soon(self, reason: str) -> None:
-        """Close in a moment. A client that is cut off while it sends reports that, and never reads the reason."""
+        """Close in a moment. A client that is cut off while it sends never reads the reason of the refusal."""
         self.flush()
-        if self._farewell is None:
-            self._farewell = self._clock.callLater(_FAREWELL, self.close_unless_used, reason)
+        if self._close_timer is None:
+            self._close_timer = self._clock.callLater(_TIME_TO_READ_REFUSAL, self.close_unless_used, reason)
 
     def close_unless_used(self, reason: str) -> None:
-        """Close, unless the client publishes or plays something else."""
-        self._farewell = None
+        """Close, unless the client publishes, plays or waits for a verdict."""
+        self._close_timer = None
         if self._publishing.publications or self._playing.players or self.permissions.is_pending:
             self.flush()
         else:

@@ -1,4 +1,4 @@
-"""Makes the protocols of an RTMP server, and holds what they share."""
+"""The factory of an RTMP server: makes the protocols, and has what they share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rtmprelay.errors import LimitExceededError
 from rtmprelay.event_bus import EventBus
 from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.rtmp.admission import Admission, AdmissionLimits, RefusalLog
-from rtmprelay.rtmp.permission import LoginDesk
+from rtmprelay.rtmp.permission import Logins
 from rtmprelay.rtmp.reading_pace import ReadingPace
 from rtmprelay.rtmp.server import RtmpServerProtocol
 from rtmprelay.streams.limits import QueueLimits
@@ -26,20 +26,23 @@ from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE, ConnectionLimits
 
 @attrs.frozen
 class ServerSettings:
-    """How a server treats its connections."""
+    """Settings of a server that apply to each connection."""
 
     chunk_size: int = LARGEST_OUTGOING_CHUNK_SIZE
     limits: ConnectionLimits = attrs.field(factory=ConnectionLimits)
     queue: QueueLimits = attrs.field(factory=QueueLimits)
     admission: AdmissionLimits = attrs.field(factory=AdmissionLimits)
-    #: Kilobits a second of one publisher, on average over ten seconds; None for no bound.
+    #: Kilobits a second of one publisher, on average over ten seconds; None means no limit.
     max_publisher_kbps: int | None = None
-    #: Seconds between two reports on what goes through a connection.
+    #: Seconds between two events with the statistics of a connection.
     statistics_interval: float = 30.0
 
 
 class RefusedConnection(Protocol):
-    """A connection that is not wanted: it is cut as soon as it is there."""
+    """Aborts a refused connection as soon as it is made.
+
+    If `buildProtocol` returned None instead, Twisted would keep the connection open under TLS and the PROXY protocol.
+    """
 
     @override
     def connectionMade(self) -> None:
@@ -54,7 +57,7 @@ else:
 
 
 class RtmpServerFactory(_ServerFactory):
-    """Makes a protocol for each connection, and bounds how many there are."""
+    """Makes a protocol for each connection that the admission limits allow."""
 
     def __init__(
         self,
@@ -65,9 +68,9 @@ class RtmpServerFactory(_ServerFactory):
         gate: Gate | None = None,
     ) -> None:
         self.clock = clock
-        #: Says who may publish and play.
+        #: Decides who may publish and play.
         self.gate = gate or Gate((), clock)
-        self.login_desk = LoginDesk(self.gate)
+        self.logins = Logins(self.gate)
         self.registry = registry if registry is not None else StreamRegistry()
         self.events = event_bus or EventBus()
         self.settings = settings or ServerSettings()
@@ -82,26 +85,22 @@ class RtmpServerFactory(_ServerFactory):
 
     @property
     def connections(self) -> tuple[RtmpServerProtocol, ...]:
-        """Everybody who is connected."""
         return tuple(self._connections.values())
 
     @property
     def connection_count(self) -> int:
-        """How many there are."""
         return len(self._connections)
 
     @property
     def connections_refused(self) -> int:
-        """How many connections were not wanted so far."""
         return self._refusals.by_limit.total()
 
     @property
     def refused_by_limit(self) -> Mapping[str, int]:
-        """How many, by the limit that they would have been over."""
         return self._refusals.by_limit
 
     def reopen(self) -> None:
-        """Take connections again after a shut-down."""
+        """Accept connections again after a shut-down."""
         self._stopping = False
 
     @override
@@ -111,7 +110,6 @@ class RtmpServerFactory(_ServerFactory):
     @override
     def buildProtocol(self, addr: IAddress | None) -> Protocol:  # type: ignore[override]
         peer = describe_address(addr)
-        # Not None for those: behind TLS and the PROXY protocol, Twisted leaves a connection open that nobody wants.
         if self._stopping:
             self._refusals.refused(peer, "stopping", "the server stops")
             return RefusedConnection()
@@ -126,18 +124,18 @@ class RtmpServerFactory(_ServerFactory):
         self._admission.opened(protocol.host)
         return protocol
 
-    def came_through(self, proxy: str) -> None:
-        """Connections from this address come from elsewhere: they do not count as one peer's."""
-        self._admission.came_through(proxy)
+    def note_proxy(self, proxy: str) -> None:
+        """Do not count connections from this address as those of one peer."""
+        self._admission.note_proxy(proxy)
 
     def has_connected(self, protocol: RtmpServerProtocol) -> None:
-        """A client has sent `connect`."""
+        """Called when a client has sent `connect`."""
         if protocol.counts_as_unconnected:
             protocol.counts_as_unconnected = False
             self._admission.connected(protocol.host)
 
     def forget(self, protocol: RtmpServerProtocol) -> None:
-        """A connection has gone."""
+        """Called when a connection has ended."""
         self.has_connected(protocol)
         if self._connections.pop(protocol.connection_id, None) is not None:
             self._admission.closed(protocol.host)
@@ -147,7 +145,7 @@ class RtmpServerFactory(_ServerFactory):
                 drained.callback(None)
 
     def shut_down(self) -> Deferred[None]:
-        """Tell everybody that the server stops; fires when the last connection has gone."""
+        """Tell all clients that the server stops. Fires when the last connection has ended."""
         self._stopping = True
         if not self._connections:
             return succeed(None)

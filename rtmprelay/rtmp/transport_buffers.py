@@ -1,6 +1,6 @@
-"""The buffers of Twisted's transports: a shorter way past them, what waits in them, and whether the peer takes it.
+"""The buffers of Twisted's transports: writing past them, their fill, and whether the peer reads.
 
-Everything that depends on how Twisted keeps its buffers is in this file.
+This is the only module that uses private attributes of transports.
 """
 
 from __future__ import annotations
@@ -22,19 +22,18 @@ _log = Logger()
 class Writable(Protocol):
     """Any transport."""
 
-    def write(self, data: bytes) -> None:
-        """Take bytes to send."""
+    def write(self, data: bytes) -> None: ...
 
 
 class DirectWriter:
-    """Writes to a transport, and gives the bytes to the kernel now if nothing waits before them.
+    """Writes to a transport; sends to the socket at once if the transport's buffer is empty.
 
-    An ordinary write copies into a buffer, waits for the reactor to say that the socket is ready, and sends then. For
-    most frames the socket is ready already: sending at once costs a third of that. What the kernel does not take goes
-    the ordinary way, and so does everything on transports other than plain sockets.
+    `transport.write` copies into a buffer, waits until the reactor finds the socket writable, and sends then. For most
+    frames the socket is writable already, and sending at once costs a third of that. Bytes that the kernel does not
+    take go through `transport.write`, and so does everything on transports other than plain sockets.
 
     Attributes:
-        bytes_out: Everything that was ever written here.
+        bytes_out: All bytes that were written.
     """
 
     __slots__ = ("_socket_transport", "bytes_out", "transport")
@@ -59,7 +58,7 @@ class DirectWriter:
             try:
                 sent = transport.socket.send(data)
             except OSError:
-                # Full, or lost: the ordinary way finds out, and tells the protocol.
+                # The socket is full or lost: `transport.write` finds out which, and notifies the protocol.
                 sent = 0
             if sent == len(data):
                 return
@@ -68,7 +67,7 @@ class DirectWriter:
         self.transport.write(data)
 
     def write_buffered(self, data: bytes) -> None:
-        """Write the ordinary way."""
+        """Write through the transport's buffer."""
         self.bytes_out += len(data)
         self.transport.write(data)
 
@@ -76,13 +75,13 @@ class DirectWriter:
 def lowest_transport(transport: object) -> object:
     """The transport that has the socket."""
     while isinstance(transport, ProtocolWrapper):
-        # TLS and the like pass everything on at once; it waits in the transport below.
+        # TLS and the like pass everything on at once: it waits in the transport below.
         transport = transport.transport
     return transport
 
 
 def unsent_bytes(transport: object) -> int | None:
-    """How many written bytes the kernel has not taken yet; None if this kind of transport does not say."""
+    """How many written bytes the kernel has not taken yet; None if the transport does not know."""
     transport = lowest_transport(transport)
     if isinstance(transport, FileDescriptor):
         return len(transport.dataBuffer) - transport.offset + transport._tempDataLen
@@ -92,7 +91,7 @@ def unsent_bytes(transport: object) -> int | None:
 def untaken_bytes(transport: object) -> int | None:
     """How many written bytes the peer has not acknowledged, here or in the kernel; None if that is not known.
 
-    The kernel takes megabytes from us at a time; what the peer acknowledges flows evenly.
+    This shows progress more evenly than `unsent_bytes`: the kernel takes megabytes at a time.
     """
     unsent = unsent_bytes(transport)
     if unsent is None:
@@ -100,34 +99,29 @@ def untaken_bytes(transport: object) -> int | None:
     try:
         waiting = fcntl.ioctl(lowest_transport(transport).fileno(), termios.TIOCOUTQ, bytes(4))  # type: ignore[attr-defined]
     except (OSError, ValueError, AttributeError):
-        # Closed just now, or a system that does not say: then what is here has to do.
+        # The socket has just been closed, or the system does not know.
         return unsent
     return unsent + int.from_bytes(waiting, sys.byteorder)
 
 
 class StallWatch:
-    """Knows since when a peer has taken no byte although some wait for it.
-
-    Judged by progress, not by the socket being open.
-    """
+    """Measures since when a peer has taken no byte although some wait for it."""
 
     def __init__(self) -> None:
-        #: The time of the last progress, while bytes wait; None while all is well.
+        #: The time of the last progress while bytes wait; None while none wait.
         self.stuck_since: float | None = None
         self._taken: int | None = None
 
     def transport_full(self, writer: DirectWriter, now: float) -> None:
-        """The transport's buffer has filled up."""
         if self.stuck_since is None:
             self.stuck_since = now
             self._taken = _taken_bytes(writer)
 
     def transport_ready(self) -> None:
-        """The transport's buffer is empty."""
         self.stuck_since = None
 
     def look(self, writer: DirectWriter, now: float) -> None:
-        """Compare with the last look: if the peer has taken more since, that is progress."""
+        """Note the time if the peer has taken bytes since the last call."""
         if self.stuck_since is None:
             return
         taken = _taken_bytes(writer)
@@ -145,23 +139,23 @@ def _taken_bytes(writer: DirectWriter) -> int | None:
 
 
 def is_ending(transport: Connection) -> bool:
-    """Whether our side is closing the connection: then the reactor does not read from it any more."""
+    """Whether this side is closing the connection: then the reactor does not read from it any more."""
     return bool(transport.disconnecting or transport._aborting)
 
 
 def has_unsent(transport: Connection) -> bool:
-    """Whether the reactor waits for the socket to take more."""
+    """Whether the reactor waits for the socket to become writable."""
     return bool(transport._tempDataLen or transport.dataBuffer)
 
 
 def read_as_usual(transport: Connection) -> ConnectionDone | ConnectionLost | None:
-    """Read as a transport of this kind does, although its `doRead` was replaced."""
+    """Call the `doRead` of the transport's class, although the instance has another one."""
     result: ConnectionDone | ConnectionLost | None = type(transport).doRead(transport)
     return result
 
 
 def read_now(transport: Connection) -> None:
-    """Read what has arrived, as the reactor does when the socket is readable."""
+    """Read what has arrived, and handle the end of the connection as the reactor does."""
     try:
         why: Exception | None = read_as_usual(transport)
     except Exception as error:

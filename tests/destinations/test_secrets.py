@@ -105,7 +105,7 @@ class SecretTests(DestinationTestCase):
         stub = self.relay.add_stub()
         url = "rtmp://user:PaSsMaRk@one/app/KeyMaRk?sig=QuErYmArK"
         self.relay.add_destination(url=url)
-        with mock.patch.object(RtmpPublisherProtocol, "_ask", side_effect=RuntimeError("a bug")):
+        with mock.patch.object(RtmpPublisherProtocol, "_request", side_effect=RuntimeError("a bug")):
             self.live()
         self.relay.advance(1)
         (failure,) = self.flushLoggedErrors(RuntimeError)

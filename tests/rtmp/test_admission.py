@@ -59,7 +59,7 @@ def test_a_burst_is_fine_and_a_flood_is_not() -> None:
 
 def test_a_proxy_is_many_peers() -> None:
     gate = Admission(AdmissionLimits(max_connections_per_address=1, connection_rate_per_address=1))
-    gate.came_through("proxy")
+    gate.note_proxy("proxy")
     assert all(come(gate, "proxy") for _ in range(100))
 
 
