@@ -63,7 +63,7 @@ class Program:
                 return "it was not started"
             try:
                 # Its output would fill the relay's log.
-                process = self._process = subprocess.Popen(
+                process = self._process = subprocess.Popen(  # noqa: S603 - the operator names the program; no shell
                     [self._path],
                     env=dict(self._environment),
                     stdin=subprocess.DEVNULL,

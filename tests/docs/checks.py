@@ -40,6 +40,7 @@ PROGRAMS: dict[str, parsers.Reader] = {
     "cp": parsers.read_copy,
     "install": parsers.read_copy,
     "apt-get": parsers.read_apt,
+    **dict.fromkeys((".ci/run", ".ci/lock", ".ci/audit", ".ci/build"), parsers.read_script),
     **dict.fromkeys(parsers.DEVELOPER_TOOLS, parsers.read_developer_tool),
     # Run by test_media_commands.py, or in the tutorials by test_tutorials.py.
     "ffmpeg": parsers.fine,

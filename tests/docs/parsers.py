@@ -6,6 +6,7 @@ import argparse
 import configparser
 import importlib
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -162,6 +163,13 @@ def read_developer_tool(words: Sequence[str]) -> None:
     if extra != "twisted":
         package = {"sphinx-build": "sphinx"}.get(tool, tool)
         assert re.search(rf"^{package}\b", setup_cfg()["options.extras_require"][extra], re.MULTILINE), tool
+
+
+def read_script(words: Sequence[str]) -> None:
+    """A script of the project: it is there, may be run, and bash understands it."""
+    script = ROOT / words[0]
+    assert os.access(script, os.X_OK), words[0]
+    subprocess.run(["bash", "-n", str(script)], check=True)
 
 
 def read_apt(words: Sequence[str]) -> None:

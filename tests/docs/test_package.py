@@ -7,6 +7,9 @@ import subprocess
 import sys
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from rtmprelay import __version__
 from tests.docs.pages import DOCS, ROOT
@@ -64,3 +67,65 @@ def test_the_next_list_of_changes() -> None:
     assert made.returncode == 0, made.stderr
     notes = [path for path in (DOCS / "newsfragments").iterdir() if not path.name.startswith(".")]
     assert made.stdout.count("\n- ") == len(notes)
+
+
+# -- dependencies ----------------------------------------------------------------------------------------------
+
+
+def locked(name: str) -> dict[str, Version]:
+    """The exact versions in a lock, by package. Every one must have hashes."""
+    text = (ROOT / ".ci" / name).read_text()
+    found = {}
+    for entry in re.split(r"\n(?=\S)", text.partition("\n")[2]):
+        package, _, version = entry.split()[0].partition("==")
+        assert "--hash=sha256:" in entry, package
+        found[package] = Version(version)
+    return found
+
+
+def requirements(text: str) -> list[Requirement]:
+    return [Requirement(line) for line in text.strip().splitlines()]
+
+
+def test_lock_has_every_requirement_in_an_allowed_version() -> None:
+    everything, runtime = locked("locked.txt"), locked("locked-runtime.txt")
+    config = setup_cfg()
+    needed = requirements(config["options"]["install_requires"])
+    extras = [one for text in config["options.extras_require"].values() for one in requirements(text)]
+    for requirement in [*needed, *extras]:
+        version = everything.get(canonicalize_name(requirement.name))
+        assert version is not None, f"run .ci/lock: it has no {requirement}"
+        assert version in requirement.specifier, requirement
+    assert {canonicalize_name(requirement.name) for requirement in needed} <= set(runtime)
+    assert runtime.items() <= everything.items()
+
+
+def test_lock_names_no_index_and_no_path() -> None:
+    """Where packages come from is for each machine to say."""
+    for name in ("locked.txt", "locked-runtime.txt"):
+        assert not re.search(r"(?m)^\s*-[^-]|--(?!hash)|://| @ ", (ROOT / ".ci" / name).read_text())
+
+
+#: Forbids this process memory that is both writable and executable, as systemd's option does, and sets a callback.
+_CALLBACK_WITHOUT_WRITABLE_CODE = """
+import ctypes
+if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0):
+    raise SystemExit("no prctl")
+from OpenSSL import SSL
+try:
+    SSL.Context(SSL.TLS_METHOD).set_verify(SSL.VERIFY_PEER, lambda *_: True)
+except MemoryError:
+    print("refused")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="systemd and its option are Linux's")
+def test_the_unit_says_why_it_lacks_memory_deny_write_execute() -> None:
+    unit = (DOCS / "examples" / "rtmprelay.service").read_text()
+    assert "# MemoryDenyWriteExecute=yes works only without TLS" in unit
+    done = subprocess.run(
+        [sys.executable, "-c", _CALLBACK_WITHOUT_WRITABLE_CODE], capture_output=True, text=True, check=False
+    )
+    if "no prctl" in done.stderr:
+        pytest.skip("this kernel cannot forbid writable code")
+    assert done.stdout == "refused\n", "OpenSSL's callbacks work without it now: switch the option on"
