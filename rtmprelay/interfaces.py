@@ -40,6 +40,13 @@ class IFrameSubscriber(Interface):
         """The stream has a publisher again; `begin` follows."""
 
 
+class IStreamOutput(IFrameSubscriber):
+    """What a stream has one of, such as its recording: subscribed from the stream's begin to `end`."""
+
+    def end(reason: str) -> None:
+        """Finish with the frames that came so far. No frames follow."""
+
+
 class IStreamPublisher(Interface):
     """Publishes a live stream."""
 

@@ -38,7 +38,7 @@ from rtmprelay.event_log.log import EventLog
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.events import ServerStarted, ServerStopped
 from rtmprelay.events.lines import new_instance
-from rtmprelay.outputs.media_reader import LiveMediaSettings
+from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.rtmp.addresses import describe_address
 from rtmprelay.rtmp.endpoint import TlsTrust, transport_endpoint
@@ -335,7 +335,7 @@ def _destination_endpoint_maker(reactor: IReactorTime) -> EndpointMaker:
 def _live_media_settings(config: RelayConfig) -> LiveMediaSettings:
     """Who watches over HTTP is treated as those who watch over RTMP are."""
     return LiveMediaSettings(
-        max_readers=config.http.max_media_readers,
+        max_viewers=config.http.max_media_readers,
         queue=config.queue_limits,
         stall_timeout=config.connection_limits.stall_timeout,
         statistics_interval=config.statistics_interval,

@@ -49,14 +49,18 @@ ON_TWISTED: dict[str, set[str]] = {
     "testing": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "access"},
     "http_client": BELOW_TWISTED | SHARED | {"plugin_factories"},
     "access.authorizers": BELOW_TWISTED | EVENTS | SHARED | {"access", "http_client", "plugin_factories"},
+    "outputs.base": BELOW_TWISTED | EVENTS | {"streams"},
     "web.settings": {"errors", "secret", "files"},
     "web.server": {"", "errors", "secret", "events", "event_bus", "throttle", "rtmp", "web.settings"},
-    "outputs": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "web.server"},
+    "outputs": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "outputs.base", "web.server"},
 }
 #: Siblings: each sees what is above, and not the others.
 SIBLINGS = {"destinations", "recording", "event_log", "hooks"}
 ABOVE_SIBLINGS = (
-    BELOW_TWISTED | EVENTS | SHARED | {"streams", "rtmp", "access", "plugin_factories", "http_client"}
+    BELOW_TWISTED
+    | EVENTS
+    | SHARED
+    | {"streams", "rtmp", "access", "plugin_factories", "http_client", "outputs.base"}
 )
 #: The parts of `web` above its server, and `web` itself, which joins them.
 WEB: dict[str, set[str]] = {

@@ -9,23 +9,20 @@ from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from zope.interface import implementer
 
 from rtmprelay.event_bus import EventBus
 from rtmprelay.events import RecordingEvent
 from rtmprelay.files.writer_thread import CallInReactor, WriterThread, call_directly
-from rtmprelay.interfaces import IStreamObserver
+from rtmprelay.outputs.base import OnePerStream
 from rtmprelay.recording.flv_files import CreateRecording, FlvFiles, RecordingContext, create_recording
 from rtmprelay.recording.recorder import Recorder
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.recording.status import RecordingStatus, RecordingTotals
 from rtmprelay.recording.writer import RecordingWriter
 from rtmprelay.streams.live_stream import LiveStream
-from rtmprelay.streams.merging import Pace
 from rtmprelay.streams.registry import StreamRegistry
 
 
-@implementer(IStreamObserver)
 class RecordingManager:
     """Starts a recorder for each stream that is recorded, and ends it with the publisher.
 
@@ -56,12 +53,11 @@ class RecordingManager:
         self.writer = RecordingWriter(settings, self._call_in_reactor, self._report, wall_clock, monotonic)
         self._thread = self._new_thread()
         self._chosen: set[str] = set()
-        self._recorders: dict[str, Recorder] = {}
-        self._ending: set[Recorder] = set()
-        self._ended = RecordingTotals()
-        self._running = False
+        self._recorders = OnePerStream(registry, self._new_recorder, clock)
+        # Those whose files are not complete: recorders that have ended stay here until the writer is done.
+        self._unfinished: set[Recorder] = set()
+        self._finished_totals = RecordingTotals()
         self._was_stopped = False
-        registry.add_observer(self)
 
     def _report(self, event: RecordingEvent) -> None:
         """Called in the writer's thread."""
@@ -85,18 +81,15 @@ class RecordingManager:
 
     def start(self) -> None:
         """Record from now on, streams that are live already included."""
-        self._running = True
         settings = self.settings
         if self._was_stopped:
             # The last thread may still be at work.
             self._thread = self._new_thread()
-        if settings.record_all or settings.match:
+        if self._has_thread and (settings.record_all or settings.match):
             self._make_folder()
-            if settings.has_retention and self._has_thread:
+            if settings.has_retention:
                 self._thread.start()
-        for stream in self._registry:
-            if stream.publisher is not None:
-                self.stream_started(stream)
+        self._recorders.start()
 
     def _make_folder(self) -> None:
         try:
@@ -106,10 +99,8 @@ class RecordingManager:
 
     def stop(self) -> Deferred[None]:
         """End all recordings; fires when their files are complete, or after `stop_timeout`."""
-        self._running = False
         self._was_stopped = True
-        for key in list(self._recorders):
-            self._end(key, "the server stops")
+        self._recorders.stop("the server stops")
         return Deferred.fromCoroutine(self._stop(self._thread))
 
     async def _stop(self, thread: WriterThread) -> None:
@@ -118,7 +109,7 @@ class RecordingManager:
         except TimeoutError:
             self._log.warn(
                 "{count} recordings were not completed within {timeout:g} s: the disk does not answer",
-                count=len(self._ending),
+                count=len(self._unfinished),
                 timeout=self.settings.stop_timeout,
             )
         if self._has_thread:
@@ -129,10 +120,10 @@ class RecordingManager:
         done: Deferred[None] = Deferred()
 
         def check(_: object) -> None:
-            if not self._ending and not done.called:
+            if not self._unfinished and not done.called:
                 done.callback(None)
 
-        for recorder in self._ending:
+        for recorder in self._unfinished:
             recorder.finished.addCallback(check)
         check(None)
         return done
@@ -144,7 +135,7 @@ class RecordingManager:
         self._chosen.add(key)
         stream = self._registry.get(key)
         if stream is not None and stream.publisher is not None:
-            self.stream_started(stream)
+            self._recorders.stream_started(stream)
 
     def stop_recording(self, key: str) -> Deferred[None]:
         """Stop now; fires when the file is complete.
@@ -152,7 +143,7 @@ class RecordingManager:
         A stream that the settings name is recorded again at its next publish.
         """
         self._chosen.discard(key)
-        recorder = self._end(key, "stopped on request")
+        recorder = self._recorders.end(key, "stopped on request")
         # Not the recorder's own Deferred: a caller may cancel this one.
         result: Deferred[None] = Deferred()
 
@@ -168,43 +159,29 @@ class RecordingManager:
 
     def statuses(self) -> list[RecordingStatus]:
         """The state of each recording that has not ended."""
-        return [recorder.status() for recorder in self._recorders.values()]
+        return [recorder.status() for recorder in self._recorders]
 
     def totals(self) -> RecordingTotals:
         """What all recordings have written and dropped, ended ones included."""
         totals = RecordingTotals()
-        totals.add(self._ended)
-        for recorder in (*self._recorders.values(), *self._ending):
+        totals.add(self._finished_totals)
+        for recorder in self._unfinished:
             totals.add(recorder.status())
         return totals
 
-    def _finished(self, recorder: Recorder) -> None:
-        self._ending.discard(recorder)
-        self._ended.add(recorder.status())
-
-    # -- streams ---------------------------------------------------------------------------------------------
-
-    def stream_started(self, stream: LiveStream) -> None:
-        key = stream.key
-        wanted = key in self._chosen or self.settings.wants(key)
-        if not self._running or not wanted or key in self._recorders:
-            return
-        files = FlvFiles(key, self._context)
-        recorder = self._recorders[key] = Recorder(stream, files, self.settings, self._thread.added)
+    def _new_recorder(self, stream: LiveStream) -> Recorder | None:
+        if stream.key not in self._chosen and not self.settings.wants(stream.key):
+            return None
+        thread = self._thread
+        files = FlvFiles(stream.key, self._context)
+        recorder = Recorder(stream, files, self.settings, thread.added, thread.hurry)
         recorder.finished.addCallback(lambda _: self._finished(recorder))
+        self._unfinished.add(recorder)
         self.writer.add(recorder)
         if self._has_thread:
-            self._thread.start()
-        stream.subscribe(recorder, Pace.AT_ONCE)
-
-    def stream_stopped(self, stream: LiveStream, clean: bool) -> None:
-        self._end(stream.key, "the publisher ended" if clean else "the publisher was lost")
-
-    def _end(self, key: str, reason: str) -> Recorder | None:
-        recorder = self._recorders.pop(key, None)
-        if recorder is not None:
-            self._ending.add(recorder)
-            self._registry.leave(recorder.stream, recorder)
-            recorder.end(reason)
-            self._thread.hurry()
+            thread.start()
         return recorder
+
+    def _finished(self, recorder: Recorder) -> None:
+        self._unfinished.discard(recorder)
+        self._finished_totals.add(recorder.status())

@@ -9,7 +9,7 @@ from enum import Enum
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from rtmprelay.interfaces import IFrameSubscriber
+from rtmprelay.interfaces import IStreamOutput
 from rtmprelay.recording.flv_files import FlvFiles
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.recording.status import QUEUE_FULL, RecordingState, RecordingStatus
@@ -25,15 +25,16 @@ class _Mark(Enum):
     GAP = "gap"
 
 
-@implementer(IFrameSubscriber)
+@implementer(IStreamOutput)
 class Recorder:
     """The recording of one stream, for as long as one publisher publishes it.
 
-    The methods of `IFrameSubscriber` run in the reactor's thread, `work` in the writer's. Between them is a list of
+    The methods of `IStreamOutput` run in the reactor's thread, `work` in the writer's. Between them is a list of
     frames, bounded in bytes and messages; frames that the writer has taken count until they are written.
 
     Args:
         added: Called with the size of what was queued.
+        ended: Called when no frames follow.
 
     Attributes:
         files: The files that the writer's thread writes.
@@ -46,12 +47,14 @@ class Recorder:
         files: FlvFiles,
         settings: RecordingSettings,
         added: Callable[[int], None],
+        ended: Callable[[], None],
     ) -> None:
         self.stream = stream
         self.files = files
         self.finished: Deferred[None] = Deferred()
         self._settings = settings
         self._added = added
+        self._ended = ended
         self._lock = threading.Lock()
         self._pending: list[LiveFrame | _Mark] = []
         self._bytes = 0
@@ -93,7 +96,8 @@ class Recorder:
         # Before the reason: the writer reports the account as soon as it sees the reason.
         self._lost.drop(QUEUE_FULL, len(self._late_startup or ()))
         self._late_startup = None
-        self._end_reason = self._end_reason or reason
+        self._end_reason = reason
+        self._ended()
 
     def _has_room(self, size: int, count: int) -> bool:
         settings = self._settings

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay.access.gate import Gate
-from rtmprelay.outputs.media_reader import LiveMediaSettings
+from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.web.api.control import Control, RelayControl
 from rtmprelay.web.api.routes import Routes
 from rtmprelay.web.api.sampling import RateSampler
@@ -56,7 +56,8 @@ class HttpPart:
         recent.add_listener(self._status.invalidate)
         access = ControlAccess(settings.token, relay.events, clock)
         self._events = EventStream(settings, self._status, self._sampler, recent, scheduler, clock)
-        self.media = LiveMedia(relay.registry, relay.events, media or LiveMediaSettings(), clock)
+        media_gate = MediaGate(gate or Gate((), clock), relay.events)
+        self.media = LiveMedia(relay.registry, relay.events, media or LiveMediaSettings(), media_gate, clock)
         counts = EventCounts()
         relay.events.add_sink(counts)
         self._lag = ReactorLag(clock)
@@ -79,7 +80,7 @@ class HttpPart:
             asset=pages.asset,
             events=self._events.add,
             metrics=MetricsPage(collector, scheduler, clock).respond,
-            media=MediaGate(gate or Gate((), clock), self.media, relay.events).answer,
+            media=self.media.respond,
         )
         self.site = RelaySite(settings, self._routes.respond, scheduler, clock)
 

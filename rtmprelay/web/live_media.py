@@ -6,47 +6,55 @@ from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay.event_bus import EventBus
 from rtmprelay.mp4.tracks import UnsupportedMediaError, check_codec
-from rtmprelay.outputs.media_formats import FLV_TYPE, MP4_TYPE, FlvReader, Mp4Reader, cannot_be_mp4
-from rtmprelay.outputs.media_reader import LiveMediaSettings, MediaContext, MediaReader, Visitor
+from rtmprelay.outputs.http_flv import FLV_TYPE, FlvViewer
+from rtmprelay.outputs.http_mp4 import MP4_TYPE, Mp4Viewer, cannot_be_mp4
+from rtmprelay.outputs.http_viewer import HttpViewer, LiveMediaContext, LiveMediaSettings
 from rtmprelay.outputs.media_response import MediaResponse, write_headers
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.registry import StreamNotFoundError, StreamRegistry
-from rtmprelay.web.server.request import RelayRequest
+from rtmprelay.web.media_gate import MediaGate
+from rtmprelay.web.server.request import RelayRequest, Result
 from rtmprelay.web.server.responses import HttpError
 
 _TYPES = {"flv": FLV_TYPE, "mp4": MP4_TYPE}
-_READERS: dict[str, type[MediaReader]] = {"flv": FlvReader, "mp4": Mp4Reader}
+_VIEWERS: dict[str, type[HttpViewer]] = {"flv": FlvViewer, "mp4": Mp4Viewer}
 
-#: What a client that came too late is told to wait, in seconds.
+#: The seconds after which a client that was one too many may ask again.
 _RETRY_AFTER = b"10"
 
 
 class LiveMedia:
-    """Answers with live media, and knows all who watch."""
+    """Responds with live media, and keeps the viewers."""
 
     def __init__(
-        self, registry: StreamRegistry, event_bus: EventBus, settings: LiveMediaSettings, clock: IReactorTime
+        self,
+        registry: StreamRegistry,
+        event_bus: EventBus,
+        settings: LiveMediaSettings,
+        gate: MediaGate,
+        clock: IReactorTime,
     ) -> None:
-        self._context = MediaContext(registry, event_bus, settings, clock)
-        self._readers: dict[MediaReader, None] = {}
-        self._last_number = 0
+        self._context = LiveMediaContext(registry, event_bus, settings, clock)
+        self._gate = gate
+        # In the order in which they came.
+        self._viewers: dict[HttpViewer, None] = {}
 
     @property
-    def readers(self) -> tuple[MediaReader, ...]:
-        """Everybody who watches."""
-        return tuple(self._readers)
+    def viewers(self) -> tuple[HttpViewer, ...]:
+        """The clients that watch now, oldest first."""
+        return tuple(self._viewers)
 
-    def new_connection_id(self) -> str:
-        """A name for the log, for the next one who watches."""
-        self._last_number += 1
-        return f"h{self._last_number:06d}"
-
-    def answer(self, request: RelayRequest, key: str, kind: str, connection_id: str | None = None) -> None:
-        """Send a stream as `flv` or `mp4` for as long as it is live; for HEAD, only say that it is.
+    def respond(self, request: RelayRequest, key: str, kind: str) -> Result:
+        """Send a stream as `flv` or `mp4` for as long as it is live. A HEAD request gets the headers only.
 
         Raises:
-            HttpError: It is not live, cannot be sent this way, or too many watch already.
+            HttpError: The stream is not live, it cannot be sent in this format, or there are too many viewers.
         """
+        return self._gate.ask(
+            request, key, lambda connection_id: self._respond(request, key, kind, connection_id)
+        )
+
+    def _respond(self, request: RelayRequest, key: str, kind: str, connection_id: str) -> None:
         stream = self._live(key)
         if kind == "mp4":
             self._check_codecs(stream)
@@ -55,10 +63,12 @@ class LiveMedia:
             request.finish()
             return
         self._check_count()
-        visitor = Visitor(connection_id or self.new_connection_id(), request.peer)
-        reader = _READERS[kind](self._context, visitor, stream, MediaResponse(request), self._left)
-        self._readers[reader] = None
-        reader.start()
+        viewer = _VIEWERS[kind](self._context, connection_id, stream, MediaResponse(request), self._left)
+        self._viewers[viewer] = None
+        viewer.start()
+
+    def _left(self, viewer: HttpViewer) -> None:
+        self._viewers.pop(viewer, None)
 
     def _live(self, key: str) -> LiveStream:
         try:
@@ -76,18 +86,15 @@ class LiveMedia:
             raise cannot_be_mp4(stream.key, error) from None
 
     def _check_count(self) -> None:
-        most = self._context.settings.max_readers
-        if len(self._readers) >= most:
+        most = self._context.settings.max_viewers
+        if len(self._viewers) >= most:
             raise HttpError(
                 503,
                 f"{most} clients watch over HTTP already: try again later",
                 ((b"Retry-After", _RETRY_AFTER),),
             )
 
-    def _left(self, reader: MediaReader) -> None:
-        self._readers.pop(reader, None)
-
     def stop(self) -> None:
-        """The server stops: end all answers."""
-        for reader in self.readers:
-            reader.end_now("the server stops")
+        """End all responses."""
+        for viewer in self.viewers:
+            viewer.end_now("the server stops")

@@ -1,7 +1,9 @@
-"""Live media over HTTP is for those whom the gate lets through, as it is over RTMP."""
+"""Asks the gate before a client gets media over HTTP, as before a play over RTMP."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import count
 from urllib.parse import quote
 
 from twisted.internet.defer import Deferred
@@ -11,54 +13,57 @@ from rtmprelay.access.request import AccessRequest, Action, Credentials, Verdict
 from rtmprelay.event_bus import EventBus
 from rtmprelay.events import PlayRefused
 from rtmprelay.secret import Secret
-from rtmprelay.web.live_media import LiveMedia
 from rtmprelay.web.server.request import RelayRequest
-from rtmprelay.web.server.responses import HttpError
+from rtmprelay.web.server.responses import BEARER_CHALLENGE, HttpError
 
-_CHALLENGE = ((b"WWW-Authenticate", b'Bearer realm="rtmprelay"'),)
+#: Sends media to a client that may have it. The argument is the client's name in the log and in events.
+SendMedia = Callable[[str], None]
 
 
 class MediaGate:
-    """Asks the gate before anything is said about a stream: even whether it is live."""
+    """Asks before anything is said about a stream, even whether it is live."""
 
-    def __init__(self, gate: Gate, media: LiveMedia, events: EventBus) -> None:
+    def __init__(self, gate: Gate, events: EventBus) -> None:
         self._gate = gate
-        self._media = media
         self._events = events
+        self._numbers = count(1)
 
-    def answer(self, request: RelayRequest, key: str, kind: str) -> Deferred[None] | None:
-        """Answer with a stream, once its viewer has been let through."""
+    def ask(self, request: RelayRequest, key: str, send: SendMedia) -> Deferred[None] | None:
+        """Call `send` if the client may play the stream, now or when the verdict comes."""
+        connection_id = f"h{next(self._numbers):06d}"
         if self._gate.is_open:
-            self._media.answer(request, key, kind)
+            send(connection_id)
             return None
-        wish = AccessRequest(
+        question = AccessRequest(
             action=Action.PLAY,
             stream=key,
             host=str(getattr(request.getClientAddress(), "host", "")),
-            connection=self._media.new_connection_id(),
+            connection=connection_id,
             protocol="http",
             credentials=_credentials(request),
         )
-        asked = self._gate.ask(wish)
-        request.notifyFinish().addErrback(lambda _: asked.cancel())
-        return asked.addCallback(self._judged, request, wish, kind)
+        verdict = self._gate.ask(question)
+        request.notifyFinish().addErrback(lambda _: verdict.cancel())
+        return verdict.addCallback(self._decide, request, question, send)
 
-    def _judged(self, verdict: Verdict, request: RelayRequest, wish: AccessRequest, kind: str) -> None:
+    def _decide(
+        self, verdict: Verdict, request: RelayRequest, question: AccessRequest, send: SendMedia
+    ) -> None:
         if request.finished or request._disconnected:
             return
         if verdict.allowed:
-            self._media.answer(request, wish.stream, kind, wish.connection)
+            send(question.connection)
             return
         self._events.publish(
-            PlayRefused(connection=wish.connection, stream=wish.stream, reason=verdict.reason)
+            PlayRefused(connection=question.connection, stream=question.stream, reason=verdict.reason)
         )
-        if wish.credentials.are_missing:
-            raise HttpError(401, verdict.reason, _CHALLENGE)
+        if question.credentials.are_missing:
+            raise HttpError(401, verdict.reason, BEARER_CHALLENGE)
         raise HttpError(403, verdict.reason)
 
 
 def _credentials(request: RelayRequest) -> Credentials:
-    """What a viewer brought along: the query string, and a token in the header."""
+    """The query string, with the token of the Authorization header added to it."""
     query = request.query.decode("utf-8", "replace")
     scheme, _, token = request.header(b"Authorization").partition(" ")
     if scheme.lower() == "bearer" and token.strip():

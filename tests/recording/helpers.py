@@ -55,8 +55,7 @@ class RecordingHarness:
         self.manager = RecordingManager(
             self.settings, self.registry, bus, self.clock, None, self._create_file, self.clock.seconds
         )
-        # The folder is a name only.
-        self.manager._running = True
+        self.manager.start()
         self.publisher = FakePublisher()
         self.stream: LiveStream | None = None
 

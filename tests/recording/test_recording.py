@@ -256,7 +256,9 @@ def test_a_publishers_metadata_cannot_replace_the_streams_name(tmp_path: Path) -
 def test_a_bug_in_one_recording_does_not_cost_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = RecordingHarness()
     harness.publish()
-    monkeypatch.setattr(harness.manager._recorders["live/test"], "work", lambda: 1 / 0)
+    assert harness.stream is not None
+    (recorder,) = harness.stream.subscribers
+    monkeypatch.setattr(recorder, "work", lambda: 1 / 0)
     harness.key = "live/other"
     harness.publish()
     with kept_log() as log:

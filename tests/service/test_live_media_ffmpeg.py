@@ -12,7 +12,7 @@ from twisted.internet.defer import gatherResults
 
 from rtmprelay.flv.container import read_tags
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.outputs.media_reader import MediaReader
+from rtmprelay.outputs.http_viewer import HttpViewer
 from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.web.settings import HttpSettings
 from tests.helpers import LOOPBACK, SocketClient, connect_client, real_reactor_test, until
@@ -44,10 +44,10 @@ def media_url(relay: Relay, key: str, kind: str) -> str:
     return f"http://127.0.0.1:{relay.http_port}/{key}.{kind}"
 
 
-def readers(relay: Relay) -> tuple[MediaReader, ...]:
+def viewers(relay: Relay) -> tuple[HttpViewer, ...]:
     """The viewers over HTTP."""
     assert relay.service.http is not None
-    return relay.service.http.media.readers
+    return relay.service.http.media.viewers
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ async def test_what_is_published_is_what_is_watched(
     played = await ffmpeg.play(media_url(web_relay, "live/test", kind))
     await publishing
     assert_same_media(played, ffmpeg.hash_of(source))
-    assert readers(web_relay) == ()
+    assert viewers(web_relay) == ()
 
 
 def media_frames(path: Path) -> list[MediaFrame]:
@@ -148,7 +148,7 @@ async def test_av1_and_opus(ffmpeg: FFmpeg, web_relay: Relay) -> None:
     client.send(*frames[:40])
     await web_relay.until_live("live/test")
     watching = in_background(ffmpeg.play(media_url(web_relay, "live/test", "mp4")))
-    await web_relay.until(lambda: len(readers(web_relay)) == 1)
+    await web_relay.until(lambda: len(viewers(web_relay)) == 1)
     client.send(*frames[40:])
     await all_taken(web_relay, "live/test", len(frames))
     await client.close()
@@ -223,7 +223,7 @@ class SlowClient:
 
 @KINDS
 @real_reactor_test
-async def test_what_a_slow_reader_gets_decodes(
+async def test_what_a_slow_viewer_gets_decodes(
     kind: str, ffmpeg: FFmpeg, web_relay: Relay, tmp_path: Path
 ) -> None:
     """Whole groups of pictures are missing in the middle, and ffmpeg has nothing to complain about."""
@@ -240,19 +240,19 @@ async def test_what_a_slow_reader_gets_decodes(
     slow.connection.send(f"GET /live/heavy.{kind} HTTP/1.1\r\nHost: relay\r\n\r\n".encode())
     await until(lambda: slow.connection.received, "the beginning")
     slow.stop_reading()
-    (reader,) = readers(web_relay)
+    (viewer,) = viewers(web_relay)
     late = len(frames) - 60
     for number in range(60, late, 10):
         client.send(*frames[number : min(number + 10, late)])
         await all_taken(web_relay, "live/heavy", min(number + 10, late))
-    await web_relay.until(lambda: reader.account.messages_dropped > 0)
+    await web_relay.until(lambda: viewer.account.messages_dropped > 0)
     slow.read_on()
-    await web_relay.until(lambda: reader.messages_queued == 0)
+    await web_relay.until(lambda: viewer.messages_queued == 0)
     client.send(*frames[late:])
     await all_taken(web_relay, "live/heavy", len(frames))
     await client.close()
     await until(lambda: slow.connection.received.endswith(b"0\r\n\r\n"), "the end")
-    assert reader.is_balanced
+    assert viewer.is_balanced
     file = tmp_path / f"slow.{kind}"
     file.write_bytes(slow.body)
     _, complaints = await ffmpeg.run_for_both("-v", "error", "-i", str(file), "-f", "null", "-")

@@ -8,7 +8,7 @@ import attrs
 
 from rtmprelay.flv.container import file_header, read_tags
 from rtmprelay.media import MediaFrame
-from rtmprelay.outputs.media_reader import LiveMediaSettings
+from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.web.http_service import HttpPart
 from rtmprelay.web.settings import HttpSettings

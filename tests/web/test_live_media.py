@@ -10,8 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rtmprelay import events
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.outputs import media_formats
-from rtmprelay.outputs.media_reader import LiveMediaSettings
+from rtmprelay.outputs import http_flv, http_mp4
+from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.outputs.media_response import MediaResponse
 from rtmprelay.web.settings import HttpSettings
 from tests.mp4.media import picture, sound
@@ -46,7 +46,7 @@ def test_head_says_that_the_stream_is_there(path: str) -> None:
     assert (response.status, response.body) == (200, b"")
     assert response.headers["content-type"].startswith("video/")
     assert "content-length" not in response.headers
-    assert web.http.media.readers == ()
+    assert web.http.media.viewers == ()
     assert not web.told.of(events.PlayStarted)
 
 
@@ -79,7 +79,7 @@ def test_other_methods() -> None:
 
 def test_so_many_may_watch_and_no_more() -> None:
     """Whoever goes makes room."""
-    web = MediaWeb(media=LiveMediaSettings(max_readers=2))
+    web = MediaWeb(media=LiveMediaSettings(max_viewers=2))
     first, _ = web.watch(), web.watch("/live/test.mp4")
     response = web.get("/live/test.flv")
     assert response.error == (503, "too_many_clients")
@@ -96,9 +96,9 @@ def test_so_many_may_watch_and_no_more() -> None:
 def test_a_reader_counts_as_a_player(path: str) -> None:
     web = MediaWeb()
     watcher = web.watch(path)
-    (reader,) = web.http.media.readers
-    assert reader.audience == path[-3:]
-    assert list(web.stream.subscribers) == [reader]
+    (viewer,) = web.http.media.viewers
+    assert viewer.audience == path[-3:]
+    assert list(web.stream.subscribers) == [viewer]
     assert web.get("/streams/live/test").json["players"] == 1
     assert [(event.connection, event.stream) for event in web.told.of(events.PlayStarted)] == [
         ("h000001", "live/test")
@@ -138,7 +138,7 @@ def test_a_client_that_goes_leaves_nothing_behind(path: str) -> None:
     web = MediaWeb()
     before = len(web.clock.getDelayedCalls())
     web.watch(path).lose()
-    assert web.http.media.readers == ()
+    assert web.http.media.viewers == ()
     assert len(web.clock.getDelayedCalls()) == before
 
 
@@ -154,7 +154,7 @@ def test_it_ends_when_the_stream_ends(path: str) -> None:
     web.end()
     assert watcher.is_over()
     assert not watcher.lost
-    assert web.http.media.readers == ()
+    assert web.http.media.viewers == ()
     assert len(web.registry) == 0
     assert [event.reason for event in web.told.of(events.PlayStopped)] == ["the stream ended"]
     watcher.transport.clear()
@@ -180,10 +180,10 @@ def test_what_waits_is_delivered_before_the_end(path: str) -> None:
     watcher.transport.stalled = True
     web.send(*av_group(200, size=40_000))
     web.send(*av_group(400, pictures=2, size=50))
-    (reader,) = web.http.media.readers
-    assert reader.messages_queued
+    (viewer,) = web.http.media.viewers
+    assert viewer.messages_queued
     web.end()
-    assert web.http.media.readers == (reader,)
+    assert web.http.media.viewers == (viewer,)
     watcher.transport.stalled = False
     assert watcher.is_over()
     if path.endswith("flv"):
@@ -196,7 +196,7 @@ def test_what_waits_is_delivered_before_the_end(path: str) -> None:
 
 @BOTH
 def test_a_publisher_that_returns_is_another_broadcast(path: str) -> None:
-    """Also for a reader that still has something to get of the old one."""
+    """Also for a viewer that still has something to get of the old one."""
     web = MediaWeb()
     slow, fast = web.watch(path), web.watch(path)
     slow.transport.stalled = True
@@ -204,7 +204,7 @@ def test_a_publisher_that_returns_is_another_broadcast(path: str) -> None:
     web.send(*av_group(400))
     web.end()
     assert fast.is_over()
-    assert len(web.http.media.readers) == 1
+    assert len(web.http.media.viewers) == 1
     web.stream = web.publish(frames=[*START, *av_group(7000)])
     web.send(*av_group(7200))
     late = web.watch(path)
@@ -227,14 +227,14 @@ def test_the_server_stops(path: str) -> None:
     web.http.stop()
     assert watcher.is_over()
     assert [event.reason for event in web.told.of(events.PlayStopped)] == ["the server stops"]
-    assert web.http.media.readers == ()
+    assert web.http.media.viewers == ()
 
 
 # -- slow ones ---------------------------------------------------------------------------------------------------
 
 
 @BOTH
-def test_a_slow_reader_loses_whole_groups_and_nobody_else_notices(path: str) -> None:
+def test_a_slow_viewer_loses_whole_groups_and_nobody_else_notices(path: str) -> None:
     web = MediaWeb(media=small_queue(max_ms=1000))
     slow, _ = web.watch(path), web.watch(path)
     slow.transport.stalled = True
@@ -243,16 +243,16 @@ def test_a_slow_reader_loses_whole_groups_and_nobody_else_notices(path: str) -> 
         frames = av_group(200 * number, size=3_000)
         sent += frames
         web.send(*frames)
-    slow_reader, fast_reader = web.http.media.readers
-    assert slow_reader.is_balanced
-    assert slow_reader.account.reasons().keys() <= {"queue_full", "waiting_for_keyframe"}
-    assert slow_reader.account.messages_dropped > 100
-    assert fast_reader.account.messages_dropped == 0
+    slow_viewer, fast_viewer = web.http.media.viewers
+    assert slow_viewer.is_balanced
+    assert slow_viewer.account.reasons().keys() <= {"queue_full", "waiting_for_keyframe"}
+    assert slow_viewer.account.messages_dropped > 100
+    assert fast_viewer.account.messages_dropped == 0
     slow.transport.stalled = False
     slow.received  # noqa: B018
     sent += av_group(8000)
     web.send(*av_group(8000))
-    assert slow_reader.messages_queued == 0
+    assert slow_viewer.messages_queued == 0
     pictures = [frame.payload[5:] for frame in sent if frame.kind is MediaKind.VIDEO]
     got = (
         [frame.payload[5:] for frame in slow.flv if frame.kind is MediaKind.VIDEO and frame.payload[1] == 1]
@@ -276,7 +276,7 @@ def test_a_reader_that_takes_nothing_is_cut_off(path: str) -> None:
     assert not watcher.was_cut_off()
     web.advance(2)
     assert watcher.was_cut_off()
-    assert web.http.media.readers == ()
+    assert web.http.media.viewers == ()
     (closed,) = web.told.of(events.ConnectionClosed)
     assert closed.limit == "stall_timeout"
     assert "took no byte for 30 s" in closed.reason
@@ -296,19 +296,21 @@ def test_a_reader_that_takes_something_now_and_then_stays(path: str) -> None:
         watcher.received  # noqa: B018
         web.advance(1)
     assert not watcher.was_cut_off()
-    assert web.http.media.readers
+    assert web.http.media.viewers
 
 
 # -- cost --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("path", "worker"), [("/live/test.flv", "FlvFrameEncoder"), ("/live/test.mp4", "Mp4FrameEncoder")]
+    ("path", "encoder"),
+    [("/live/test.flv", http_flv.FlvFrameEncoder), ("/live/test.mp4", http_mp4.Mp4FrameEncoder)],
 )
-def test_all_readers_share_the_encoded_bytes(path: str, worker: str) -> None:
+def test_all_viewers_share_the_encoded_bytes(
+    path: str, encoder: type[http_flv.FlvFrameEncoder | http_mp4.Mp4FrameEncoder]
+) -> None:
     web = MediaWeb()
     watchers = [web.watch(path) for _ in range(5)]
-    encoder = getattr(media_formats, worker)
     with mock.patch.object(encoder, "encode", autospec=True, side_effect=encoder.encode) as encode:
         web.send(*av_group(200))
     assert encode.call_count == 1
@@ -316,19 +318,19 @@ def test_all_readers_share_the_encoded_bytes(path: str, worker: str) -> None:
 
 
 class BugTests(SynchronousTestCase):
-    """A bug in one reader's format must not hang its client, nor reach anybody else."""
+    """A bug in one viewer's format must not hang its client, nor reach anybody else."""
 
     def test_a_bug_ends_one_reader(self) -> None:
         """It is logged, and the client is cut off."""
-        for name, kind in (("FlvFrameEncoder", "flv"), ("Mp4FrameEncoder", "mp4")):
+        for encoder, kind in ((http_flv.FlvFrameEncoder, "flv"), (http_mp4.Mp4FrameEncoder, "mp4")):
             web = MediaWeb()
             broken = web.watch(f"/live/test.{kind}")
             other = web.watch("/live/test.mp4" if kind == "flv" else "/live/test.flv")
-            with mock.patch.object(getattr(media_formats, name), "encode", side_effect=ValueError("a bug")):
+            with mock.patch.object(encoder, "encode", side_effect=ValueError("a bug")):
                 web.send(picture(200, key=True), sound(200))
             self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
             self.assertTrue(broken.transport.aborted)
-            self.assertEqual(len(web.http.media.readers), 1)
+            self.assertEqual(len(web.http.media.viewers), 1)
             before = len(other.response.body)
             web.send(picture(240), sound(240))
             self.assertGreater(len(other.response.body), before)
@@ -343,7 +345,7 @@ class BugTests(SynchronousTestCase):
             web.send(picture(200, key=True), sound(200))
         self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
         self.assertTrue(broken.transport.aborted)
-        self.assertEqual(len(web.http.media.readers), 1)
+        self.assertEqual(len(web.http.media.viewers), 1)
         self.assertFalse(other.transport.aborted)
 
 
@@ -355,6 +357,6 @@ def test_a_frame_that_is_nothing() -> None:
         web.send(MediaFrame(kind, 300, b""))
         web.send(MediaFrame(kind, 300, b"\x97\xff"))
     web.send(*av_group(400))
-    assert len(web.http.media.readers) == 2
+    assert len(web.http.media.viewers) == 2
     assert watchers[0].flv[-1] == av_group(400)[-1]
     assert watchers[1].samples(1)[-1][0] == 560

@@ -124,7 +124,7 @@ def test_a_codec_that_has_no_place_in_an_mp4(frame: MediaFrame, codec: str, meth
     if method == "GET":
         assert response.error == (415, "unsupported_media_type")
         assert codec in response.json["error"]["message"]
-        assert "Take live/old.flv" in response.json["error"]["message"]
+        assert "Ask for live/old.flv" in response.json["error"]["message"]
     assert not web.told.of(events.PlayStarted)
 
 
@@ -137,7 +137,7 @@ def test_a_codec_that_is_found_out_later(frame: MediaFrame, codec: str) -> None:
     web.send(metadata(videocodecid=2.0, audiocodecid=11.0), frame, picture(0))
     assert watcher.response.error == (415, "unsupported_media_type")
     assert codec in watcher.response.json["error"]["message"]
-    assert web.http.media.readers == ()
+    assert web.http.media.viewers == ()
     assert web.stream.subscribers == ()
     web.send(*av_group(0))
     assert watcher.response.status == 415
@@ -267,7 +267,7 @@ def test_an_error_of_a_waiting_reader_is_in_the_account() -> None:
     web = MediaWeb()
     web.stream = web.publish("live/new", START)
     web.watch("/live/new.mp4")
-    (reader,) = web.http.media.readers
+    (viewer,) = web.http.media.viewers
     web.send(picture(0, key=True), MediaFrame(MediaKind.AUDIO, 0, b"\xb2speex"))
-    assert reader.is_balanced
-    assert reader.account.messages_in == reader.account.messages_dropped
+    assert viewer.is_balanced
+    assert viewer.account.messages_in == viewer.account.messages_dropped

@@ -1,4 +1,4 @@
-"""Live frames as FLV and as fragmented MP4, for those who watch over HTTP."""
+"""HTTP-MP4: live frames as fragmented MP4."""
 
 from __future__ import annotations
 
@@ -8,93 +8,43 @@ import attrs
 from typing_extensions import override
 
 from rtmprelay.flv import AnyCodec
-from rtmprelay.flv.container import encode_tags, file_header
-from rtmprelay.media import MediaFrame, MediaKind
+from rtmprelay.media import MediaFrame
 from rtmprelay.mp4.fragments import FragmentEncoder, FragmentPlacer, TimeWentBackError
 from rtmprelay.mp4.init_segment import init_segment
-from rtmprelay.mp4.tracks import (
-    CODECS_WITHOUT_HEADER,
-    SUPPORTED_CODECS,
-    TrackFinder,
-    UnsupportedMediaError,
-    promised_kinds,
-)
-from rtmprelay.outputs.media_reader import MediaReader
-from rtmprelay.outputs.media_response import chunk
+from rtmprelay.mp4.tracks import CODECS_WITHOUT_HEADER, SUPPORTED_CODECS, TrackFinder, UnsupportedMediaError
+from rtmprelay.outputs.http_viewer import HttpViewer
 from rtmprelay.streams.frames import FrameBatch, FrameRole, LiveFrame
-from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.web.server.responses import HttpError
 
-FLV_TYPE = b"video/x-flv"
 MP4_TYPE = b"video/mp4"
-
-
-# -- FLV -----------------------------------------------------------------------------------------------------
-
-
-@attrs.define(eq=False)
-class FlvFrameEncoder:
-    """Frames as FLV tags, in a chunk of HTTP/1.1 or not: the same bytes for everybody."""
-
-    in_chunks: bool
-
-    def encode(self, frames: Sequence[MediaFrame]) -> bytes:
-        """The frames, one tag after the other."""
-        tags = encode_tags(frames)
-        return chunk(tags) if self.in_chunks else tags
-
-
-_FLV_ENCODERS = {in_chunks: FlvFrameEncoder(in_chunks) for in_chunks in (False, True)}
-
-
-class FlvReader(MediaReader):
-    """HTTP-FLV: the frames as they are, with the timestamps of the stream."""
-
-    audience = "flv"
-
-    @override
-    def open(self) -> None:
-        self.attach(self._response.writer.write, _FLV_ENCODERS[self._response.is_chunked])
-        self._response.begin(FLV_TYPE)
-        self._response.write_parts(_flv_header(self.stream))
-
-
-def _flv_header(stream: LiveStream) -> bytes:
-    """Players wait for what the header announces; so it names what has come, or what the publisher promised."""
-    kinds = set(promised_kinds(stream.metadata)) if stream.metadata else set()
-    if stream.audio_codec is not None:
-        kinds.add(MediaKind.AUDIO)
-    if stream.video_codec is not None:
-        kinds.add(MediaKind.VIDEO)
-    return file_header(MediaKind.AUDIO in kinds or not kinds, MediaKind.VIDEO in kinds or not kinds)
-
-
-# -- MP4 -----------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen(cache_hash=True)
 class Mp4FrameEncoder:
-    """Frames as fragments that all readers of the same tracks share; each puts them on its own timeline."""
+    """Frames as fragments, which all viewers of the same tracks share; each viewer puts them on its own timeline."""
 
     fragments: FragmentEncoder
 
     def encode(self, frames: Sequence[MediaFrame]) -> bytes:
-        """One fragment, or nothing if the frames hold no media."""
+        """One fragment; no bytes if the frames have no media."""
         return self.fragments.encode(frames)
 
 
 _NO_TRACKS_YET = Mp4FrameEncoder(FragmentEncoder(None, None))
 
 
-class Mp4Reader(MediaReader):
-    """Fragmented MP4. It begins when it is known which tracks there are, and ends when they change."""
+class Mp4Viewer(HttpViewer):
+    """Gets the first fragment once it is known which tracks there are, and is ended when they change.
+
+    An MP4 names its tracks at its beginning, and cannot have others after that.
+    """
 
     audience = "mp4"
 
     _placer: FragmentPlacer
     _tracks: FragmentEncoder
     _known_codecs: frozenset[AnyCodec | None]
-    # Until the tracks are known, frames wait in the queue.
+    # While this looks for the tracks, frames wait in the queue.
     _finder: TrackFinder | None = None
 
     @override
@@ -136,12 +86,12 @@ class Mp4Reader(MediaReader):
         self.enqueue(frames[:change])
         self.drain()
         if change is not None:
-            self.end_behind_queue("the codecs of the stream changed")
+            self.end_after_queue("the codecs of the stream changed")
 
     # -- the beginning ---------------------------------------------------------------------------------------
 
     def _look_at(self, frames: Sequence[LiveFrame]) -> int:
-        """Learn the tracks; how many frames that took."""
+        """Look for the tracks. The result is how many frames that took."""
         finder = self._finder
         assert finder is not None, "the tracks are known"
         try:
@@ -162,7 +112,7 @@ class Mp4Reader(MediaReader):
         tracks = self._tracks = FragmentEncoder(finder.video, finder.audio)
         self._placer = FragmentPlacer(tracks, finder.begin_ms)
         found = [track for track in (tracks.video, tracks.audio) if track is not None]
-        # Of the others a header tells that they come, and that is looked at.
+        # A decoder configuration announces every other codec.
         unannounced = CODECS_WITHOUT_HEADER - {track.codec for track in found}
         self._known_codecs = frozenset[AnyCodec | None]((None, *SUPPORTED_CODECS)) - unannounced
         self.attach(self._write_fragment, Mp4FrameEncoder(tracks))
@@ -170,10 +120,10 @@ class Mp4Reader(MediaReader):
         self._response.write_parts(init_segment(found))
         self.transport_ready()
 
-    # -- on the way ------------------------------------------------------------------------------------------
+    # -- media -----------------------------------------------------------------------------------------------
 
     def _first_change(self, frames: Sequence[LiveFrame]) -> int | None:
-        """Where frames begin for which the tracks were not made."""
+        """The index of the first frame that does not fit the tracks."""
         known = self._known_codecs
         for index, live in enumerate(frames):
             if live.role is FrameRole.STARTUP:
@@ -195,20 +145,21 @@ class Mp4Reader(MediaReader):
     # -- the end ---------------------------------------------------------------------------------------------
 
     @override
-    def end_behind_queue(self, reason: str) -> None:
+    def end_after_queue(self, reason: str) -> None:
         finder = self._finder
         if finder is None:
-            super().end_behind_queue(reason)
+            super().end_after_queue(reason)
         elif finder.has_media:
             self._begin_media(finder)
-            super().end_behind_queue(reason)
+            super().end_after_queue(reason)
         else:
             key = self.stream.key
-            self.refuse(HttpError(404, f"{key} ended before it sent anything that could be played"))
+            self.refuse(HttpError(404, f"{key} ended before it sent anything that can be played"))
 
 
 def cannot_be_mp4(key: str, error: UnsupportedMediaError) -> HttpError:
-    """The answer to somebody who wants a stream as MP4 that cannot be one."""
+    """The response to a request for a stream that cannot be sent as MP4."""
     return HttpError(
-        415, f"{key} cannot be sent as MP4: {error}. Take {key}.flv, which passes everything on as it is."
+        415,
+        f"{key} cannot be sent as MP4: {error}. Ask for {key}.flv, which passes every codec on unchanged.",
     )

@@ -1,4 +1,7 @@
-"""One HTTP client that watches a live stream: from its first byte to its account at the end."""
+"""One HTTP client that watches a live stream, from its first byte to the account at its end.
+
+`http_flv` and `http_mp4` say in which format it gets the frames.
+"""
 
 from __future__ import annotations
 
@@ -23,26 +26,26 @@ from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.web.server.responses import HttpError
 
-#: The longest time between two looks at a reader.
-_LOOK_EVERY = 10.0
+#: Seconds between two checks of whether a viewer still takes what is sent.
+_CHECK_EVERY = 10.0
 
 
 @attrs.frozen
 class LiveMediaSettings:
-    """What those who watch over HTTP may cost."""
+    """Limits of live media over HTTP."""
 
     queue: QueueLimits = attrs.field(factory=QueueLimits)
-    #: Readers at the same time.
-    max_readers: int = 1_500
-    #: Seconds during which a reader takes no byte although some wait for it.
+    #: Viewers at the same time.
+    max_viewers: int = 1_500
+    #: A viewer that takes no byte for so many seconds, although some wait for it, is disconnected.
     stall_timeout: float = 30.0
-    #: Seconds between two reports on what a reader gets.
+    #: Seconds between two `media_statistics` events of a viewer.
     statistics_interval: float = 30.0
 
 
 @attrs.frozen
-class MediaContext:
-    """What all readers share."""
+class LiveMediaContext:
+    """What all viewers share."""
 
     registry: StreamRegistry
     events: EventBus
@@ -50,65 +53,58 @@ class MediaContext:
     clock: IReactorTime
 
 
-@attrs.frozen
-class Visitor:
-    """Who watches, by which names it is known."""
-
-    connection_id: str
-    peer: str
-
-
 @implementer(IFrameSubscriber, IPushProducer)
-class MediaReader(Consumer):
-    """A consumer like an RTMP player, with the same queue and the same rules; it ends with its stream.
+class HttpViewer(Consumer):
+    """A consumer like an RTMP player, with the same queue and the same rules, that ends with its stream.
 
-    Subclasses say in which format the frames go out.
+    Subclasses attach an encoder and write what comes before the first frame.
+
+    Args:
+        connection_id: Its name in the log and in events.
+        left: Called once, when the viewer has gone or its response has ended.
     """
 
     _log = Logger()
 
     def __init__(
         self,
-        context: MediaContext,
-        visitor: Visitor,
+        context: LiveMediaContext,
+        connection_id: str,
         stream: LiveStream,
         response: MediaResponse,
-        left: Callable[[MediaReader], None],
+        left: Callable[[HttpViewer], None],
     ) -> None:
-        """Args:
-        left: Called once, when it is over.
-        """
-        settings = context.settings
-        super().__init__(limits=settings.queue)
+        super().__init__(limits=context.settings.queue)
         self.stream = stream
         self._context = context
-        self._visitor = visitor
+        self._connection_id = connection_id
         self._response = response
         self._left = left
         self._clock = context.clock
         self._began = self._clock.seconds()
         self._stall = StallWatch()
+        # Why no more frames are taken; what is queued may still have to be sent.
         self._ending: str | None = None
         self._gone = False
-        self._report = PlayReport(visitor.connection_id, stream.key, self, self._began)
+        self._report = PlayReport(connection_id, stream.key, self, self._began)
         self._timer: IDelayedCall | None = None
 
     # -- for subclasses --------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Prepare for the frames that come with `begin`."""
+        """Attach an encoder, and write what comes before the first frame."""
         raise NotImplementedError
 
     # -- the beginning ---------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Get the stream from now on."""
-        # When the answer was sent to its end, it was this side that ended it.
-        self._response.when_over().addErrback(lambda _: self._depart("the client closed it"))
+        """Watch the stream from now on."""
+        # It fails if the client closes the connection; a response that was sent to its end was ended here.
+        self._response.when_over().addErrback(lambda _: self._leave_stream("the client closed it"))
         self._response.register(self)
-        visitor, key = self._visitor, self.stream.key
-        self._tell(events.ConnectionOpened(connection=visitor.connection_id, peer=visitor.peer))
-        self._tell(events.PlayStarted(connection=visitor.connection_id, stream=key))
+        connection = self._connection_id
+        self._tell(events.ConnectionOpened(connection=connection, peer=self._response.peer))
+        self._tell(events.PlayStarted(connection=connection, stream=self.stream.key))
         self._arm_timer()
         self.open()
         self.stream.subscribe(self)
@@ -124,7 +120,7 @@ class MediaReader(Consumer):
             self._guarded(lambda: self.take_startup(startup, wait_for_keyframe))
 
     def take_startup(self, startup: Sequence[LiveFrame], wait_for_keyframe: bool) -> None:
-        """The stream begins."""
+        """`begin`, with errors caught."""
         super().begin(startup, wait_for_keyframe)
 
     @override
@@ -132,19 +128,19 @@ class MediaReader(Consumer):
         return self.take_batch(batch) if self._ending is None else None
 
     def take_batch(self, batch: FrameBatch) -> bytes | None:
-        """Live frames came in."""
+        """`frames_arrived`, unless this viewer takes no more."""
         return super().frames_arrived(batch)
 
     @override
     def dropped_for_failure(self) -> None:
-        self._cut_off()
+        self._disconnect()
 
     def publisher_left(self) -> None:
-        """The stream is over."""
-        self._guarded(lambda: self.end_behind_queue("the stream ended"))
+        """Send what is queued, and end."""
+        self._guarded(lambda: self.end_after_queue("the stream ended"))
 
     def publisher_returned(self) -> None:
-        """Another broadcast, which this reader does not get: for that it has to ask again."""
+        """A viewer that is still here is about to end: it has to ask again for what comes now."""
 
     def _guarded(self, action: Callable[[], None]) -> None:
         try:
@@ -153,18 +149,18 @@ class MediaReader(Consumer):
             self._fail()
 
     def _fail(self) -> None:
-        """A bug: the stream goes on for everybody else, and this client does not wait for ever."""
+        """A bug: disconnect this viewer, since it would wait for ever. The stream goes on for all others."""
         self._log.failure("A bug in sending {stream} over HTTP", stream=self.stream.key)
-        self._cut_off()
+        self._disconnect()
 
-    def _cut_off(self) -> None:
+    def _disconnect(self) -> None:
         self._response.abort()
-        self._depart("an internal error")
+        self._leave_stream("an internal error")
 
     # -- the end ---------------------------------------------------------------------------------------------
 
-    def end_behind_queue(self, reason: str) -> None:
-        """Take nothing more; when all that waits has been sent, end the answer."""
+    def end_after_queue(self, reason: str) -> None:
+        """Take no more frames, and end the response when those that are queued have been sent."""
         if self._ending is None:
             self._ending = reason
             if not self.messages_queued:
@@ -176,19 +172,19 @@ class MediaReader(Consumer):
             self.end_now(self._ending)
 
     def end_now(self, reason: str) -> None:
-        """End the answer; what waits is dropped."""
+        """End the response. What is queued is dropped."""
         self._ending = reason
         self._response.finish()
-        self._depart(reason)
+        self._leave_stream(reason)
 
     def refuse(self, error: HttpError) -> None:
-        """Answer with an error instead of media."""
+        """Send an error instead of media."""
         self._ending = error.message
         self._response.refuse(error)
-        self._depart(error.message)
+        self._leave_stream(error.message)
 
-    def _depart(self, reason: str, limit: str | None = None) -> None:
-        """It is over, for whatever reason came first."""
+    def _leave_stream(self, reason: str, limit: str | None = None) -> None:
+        """Unsubscribe and report. Only the first call does anything: its reason is the one that is reported."""
         if self._gone:
             return
         self._gone = True
@@ -199,11 +195,10 @@ class MediaReader(Consumer):
         self._context.registry.leave(self.stream, self)
         now = self._clock.seconds()
         self._tell(self._report.stopped(now, reason))
-        visitor = self._visitor
         self._tell(
             events.ConnectionClosed(
-                connection=visitor.connection_id,
-                peer=visitor.peer,
+                connection=self._connection_id,
+                peer=self._response.peer,
                 reason=reason,
                 limit=limit,
                 duration=now - self._began,
@@ -230,20 +225,20 @@ class MediaReader(Consumer):
             self._guarded(self.transport_ready)
 
     def stopProducing(self) -> None:
-        """The transport has gone; whoever waits for the end of the answer is told."""
+        """The transport is gone: `when_over` says so too."""
 
     # -- time ------------------------------------------------------------------------------------------------
 
     def _arm_timer(self) -> None:
         settings = self._context.settings
-        times = [_LOOK_EVERY, self._report.last_at + settings.statistics_interval - self._clock.seconds()]
+        times = [_CHECK_EVERY, self._report.last_at + settings.statistics_interval - self._clock.seconds()]
         stuck_since = self._stall.stuck_since
         if stuck_since is not None:
             times.append(stuck_since + settings.stall_timeout - self._clock.seconds())
-        self._timer = self._clock.callLater(max(0.0, min(times)), self._look)
+        self._timer = self._clock.callLater(max(0.0, min(times)), self._check)
 
-    def _look(self) -> None:
-        """See whether the client still takes what is sent, and report from time to time."""
+    def _check(self) -> None:
+        """Disconnect a viewer that takes nothing, and report from time to time."""
         settings = self._context.settings
         now = self._clock.seconds()
         self._stall.look(self._response.writer, now)
@@ -251,7 +246,9 @@ class MediaReader(Consumer):
         if stuck_since is not None and now >= stuck_since + settings.stall_timeout:
             self._response.abort()
             seconds = f"{settings.stall_timeout:g}"
-            self._depart(f"the peer took no byte for {seconds} s (limit: stall_timeout)", "stall_timeout")
+            self._leave_stream(
+                f"the peer took no byte for {seconds} s (limit: stall_timeout)", "stall_timeout"
+            )
             return
         if now >= self._report.last_at + settings.statistics_interval:
             self._tell(self._report.statistics(now))
