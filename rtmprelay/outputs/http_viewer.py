@@ -213,6 +213,7 @@ class HttpViewer(Consumer):
     def pauseProducing(self) -> None:
         """The transport's buffer is full."""
         now = self._clock.seconds()
+        self._response.writer.transport_full()
         self._stall.transport_full(self._response.writer, now)
         self._report.stalls.transport_full(now)
         self.transport_full()
@@ -221,7 +222,7 @@ class HttpViewer(Consumer):
         """The transport's buffer is empty."""
         self._stall.transport_ready()
         self._report.stalls.transport_ready(self._clock.seconds())
-        if not self._gone:
+        if self._response.writer.transport_ready() and not self._gone:
             self._guarded(self.transport_ready)
 
     def stopProducing(self) -> None:

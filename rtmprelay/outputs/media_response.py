@@ -12,6 +12,9 @@ from rtmprelay.rtmp.transport_buffers import DirectWriter, Writable
 from rtmprelay.web.server.request import RelayRequest
 from rtmprelay.web.server.responses import HttpError
 
+#: Parts are joined up to this size: one write costs more than the copy.
+_LARGE = 65536
+
 
 def chunk(*parts: bytes | memoryview) -> bytes:
     """The parts as one chunk of HTTP/1.1."""
@@ -51,7 +54,15 @@ class MediaResponse:
         write_headers(self._request, content_type)
 
     def write_parts(self, *parts: bytes | memoryview) -> None:
-        self.writer.write(chunk(*parts) if self.is_chunked else b"".join(parts))
+        size = sum(map(len, parts))
+        if size <= _LARGE:
+            self.writer.write(chunk(*parts) if self.is_chunked else b"".join(parts))
+            return
+        # Joined, a large fragment would be copied for each viewer.
+        if self.is_chunked:
+            parts = (b"%x\r\n" % size, *parts, b"\r\n")
+        for part in parts:
+            self.writer.write(part)
 
     def refuse(self, error: HttpError) -> None:
         """Send an error instead of media. The headers must not have been sent."""
@@ -60,6 +71,7 @@ class MediaResponse:
 
     def finish(self) -> None:
         if self._end():
+            self.writer.finish()
             self._request.finish()
 
     def abort(self) -> None:

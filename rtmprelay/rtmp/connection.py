@@ -197,14 +197,18 @@ class RtmpConnection(Protocol, Generic[_S]):
 
     def pauseProducing(self) -> None:
         self._transport_full = True
+        self._writer.transport_full()
         self._stall.transport_full(self._writer, self._clock.seconds())
         for consumer in self.consumers():
             consumer.transport_full()
 
     def resumeProducing(self) -> None:
         self._transport_full = False
-        self._unread_replies = 0
         self._stall.transport_ready()
+        if not self._writer.transport_ready():
+            # The rest of a large frame has filled it again.
+            return
+        self._unread_replies = 0
         for consumer in list(self.consumers()):
             if self._transport_full:
                 # An earlier consumer has filled it again: the others wait until it is empty the next time.
@@ -288,6 +292,7 @@ class RtmpConnection(Protocol, Generic[_S]):
         self.release_consumers()
         # TLS does not close while a producer is registered.
         self._wire.unregisterProducer()
+        self._writer.finish()
         self._wire.loseConnection()
         self._timer = self._clock.callLater(_POLITE_CLOSE, self._wire.abortConnection)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import sys
 import termios
+from collections import deque
 from typing import Any, Protocol, cast
 
 from twisted.internet.abstract import FileDescriptor
@@ -17,6 +18,9 @@ from twisted.logger import Logger
 from twisted.protocols.policies import ProtocolWrapper
 
 _log = Logger()
+
+#: A transport gets this much at a time of what the kernel refuses: it copies everything, for each peer.
+_PIECE = 65536
 
 
 class Writable(Protocol):
@@ -32,23 +36,36 @@ class DirectWriter:
     frames the socket is writable already, and sending at once costs a third of that. Bytes that the kernel does not
     take go through `transport.write`, and so does everything on transports other than plain sockets.
 
+    A transport copies what it cannot send. So it gets a large frame in pieces, and the rest stays here as it is: a
+    keyframe of 2 MB costs 2 MB for all stalled players together, not for each of them. The owner reports when the
+    transport is full and when it is ready again; without that, the transport gets everything at once.
+
     Attributes:
         bytes_out: All bytes that were written.
     """
 
-    __slots__ = ("_socket_transport", "bytes_out", "transport")
+    __slots__ = ("_is_full", "_rest", "_socket_transport", "bytes_out", "transport")
 
     def __init__(self, transport: Writable) -> None:
         self.transport = transport
         self.bytes_out = 0
         self._socket_transport = transport if isinstance(transport, Connection) else None
+        self._is_full = False
+        # Views of bytes that other peers share, in the order in which the transport gets them.
+        self._rest: deque[memoryview] = deque()
 
-    def write(self, data: bytes) -> None:
+    @property
+    def bytes_kept(self) -> int:
+        """How many bytes were written here that the transport has not been given yet."""
+        return sum(map(len, self._rest))
+
+    def write(self, data: bytes | memoryview) -> None:
         """Write media. This is the frame path."""
         self.bytes_out += len(data)
         transport = self._socket_transport
         if (
             transport is not None
+            and not self._rest
             and transport.offset == len(transport.dataBuffer)
             and not transport._tempDataLen
             and transport.connected
@@ -63,13 +80,50 @@ class DirectWriter:
             if sent == len(data):
                 return
             if sent:
-                data = data[sent:]
-        self.transport.write(data)
+                self._hand_over(memoryview(data)[sent:])
+                return
+        if self._rest or len(data) > _PIECE:
+            self._hand_over(memoryview(data))
+        else:
+            self.transport.write(bytes(data))
 
     def write_buffered(self, data: bytes) -> None:
         """Write through the transport's buffer."""
         self.bytes_out += len(data)
-        self.transport.write(data)
+        if self._rest or len(data) > _PIECE:
+            self._hand_over(memoryview(data))
+        else:
+            self.transport.write(data)
+
+    def _hand_over(self, data: memoryview) -> None:
+        self._rest.append(data)
+        self._hand_over_rest()
+
+    def _hand_over_rest(self) -> None:
+        """Give the transport one piece after the other until it is full."""
+        rest = self._rest
+        while rest and not self._is_full:
+            data = rest.popleft()
+            if len(data) > _PIECE:
+                rest.appendleft(data[_PIECE:])
+                data = data[:_PIECE]
+            self.transport.write(bytes(data))
+
+    def transport_full(self) -> None:
+        """The transport's buffer is full."""
+        self._is_full = True
+
+    def transport_ready(self) -> bool:
+        """The transport's buffer is empty. The result says whether it still has room after it got the rest."""
+        self._is_full = False
+        self._hand_over_rest()
+        return not self._is_full
+
+    def finish(self) -> None:
+        """Nothing more will be written: the transport gets everything, even if it is full."""
+        rest, self._rest = self._rest, deque()
+        for data in rest:
+            self.transport.write(bytes(data))
 
 
 def lowest_transport(transport: object) -> object:
@@ -132,7 +186,7 @@ class StallWatch:
 
 def _taken_bytes(writer: DirectWriter) -> int | None:
     untaken = untaken_bytes(writer.transport)
-    return None if untaken is None else writer.bytes_out - untaken
+    return None if untaken is None else writer.bytes_out - writer.bytes_kept - untaken
 
 
 # -- reading -------------------------------------------------------------------------------------------------

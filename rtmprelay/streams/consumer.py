@@ -207,7 +207,10 @@ class Consumer:
             frames = queue.take(_WRITE_SIZE)
             account.messages_sent += len(frames)
             account.bytes_sent += sum(frame.size for frame in frames)
-            self.write(self._encoder.encode([live.frame for live in frames]))
+            if len(frames) == 1 and frames[0].size > _WRITE_SIZE:
+                self.write(frames[0].encoded_for_all(self._encoder))
+            else:
+                self.write(self._encoder.encode([live.frame for live in frames]))
             if self.observes_sending:
                 self.sent(summarize(frames))
         self.update_direct()

@@ -96,17 +96,19 @@ class FrameQueue:
         return waited > self._limits.max_keyframe_wait_ms
 
     def take(self, max_bytes: int) -> list[LiveFrame]:
-        """Take frames out, in order: at least one, and no more once they have `max_bytes`."""
+        """Take frames out, in order: at least one, and no more once they have `max_bytes`.
+
+        A larger frame comes alone, so that all receivers can share its encoded bytes.
+        """
         taken: list[LiveFrame] = []
         size = 0
         while size < max_bytes:
-            if self._startup:
-                frame = self._startup.popleft()
-            elif self._frames:
-                frame = self._frames.popleft()
-                self._bytes -= frame.size
-            else:
+            frames = self._startup or self._frames
+            if not frames or (taken and frames[0].size > max_bytes):
                 break
+            frame = frames.popleft()
+            if frames is self._frames:
+                self._bytes -= frame.size
             size += frame.size
             taken.append(frame)
         return taken

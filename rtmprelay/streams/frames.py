@@ -58,6 +58,16 @@ class LiveFrame:
     #: For a startup frame: it replaces an earlier one with the same key.
     startup_key: Hashable = None
     codec: AnyCodec | None = None
+    _encoded: dict[FrameEncoder, bytes] | None = attrs.field(default=None, init=False)
+
+    def encoded_for_all(self, encoder: FrameEncoder) -> bytes:
+        """The frame alone, encoded once for all receivers: for large frames, of which copies would cost too much."""
+        if self._encoded is None:
+            self._encoded = {}
+        data = self._encoded.get(encoder)
+        if data is None:
+            data = self._encoded[encoder] = encoder.encode([self.frame])
+        return data
 
 
 def _look_at_video(payload: bytes) -> FrameLook:
