@@ -19,11 +19,20 @@ from typing import Protocol
 import attrs
 
 from rtmprelay.errors import RtmpRelayError
+from rtmprelay.flv import Codec
 from rtmprelay.flv.codec_headers import opus_packet_samples
+from rtmprelay.flv.sound_packets import flac_packet_samples
 from rtmprelay.flv.tags import Content, audio_content, video_content
 from rtmprelay.media import MediaFrame, MediaKind, milliseconds_between
 from rtmprelay.mp4.boxes import BOX_HEADER_SIZE, box_header
-from rtmprelay.mp4.tracks import AUDIO_TRACK_ID, VIDEO_TRACK_ID, AnyTrack, AudioTrack, VideoTrack
+from rtmprelay.mp4.tracks import (
+    AUDIO_TRACK_ID,
+    CODECS_WITHOUT_HEADER,
+    VIDEO_TRACK_ID,
+    AnyTrack,
+    AudioTrack,
+    VideoTrack,
+)
 
 #: How far the times of sound may be from what RTMP says before they are corrected. Timestamps in milliseconds are
 #: never exact, and many encoders let them jitter; following that would tear gaps of some samples into the sound.
@@ -34,6 +43,9 @@ _MAX_SAMPLE_MS = 60_000
 
 #: Timestamps that go back further than this are no jitter: the publisher has started anew.
 _MAX_STEP_BACK_MS = 1000
+
+#: Bytes of a frame of FLAC before its samples, at most.
+_FLAC_HEADER_SIZE = 16
 
 #: The length of a picture at most while the next one is not known.
 _MAX_GUESS_MS = 1000
@@ -113,6 +125,9 @@ class FragmentEncoder:
         content, track = self._look_at(frame)
         if content is None or not content.configuration or content.is_empty:
             return False
+        if content.codec in CODECS_WITHOUT_HEADER:
+            # Whatever is sent as one tells nothing that the packets do not.
+            return track is None or content.codec != track.codec
         return (
             track is None or content.codec != track.codec or content.of(frame.payload) != track.configuration
         )
@@ -206,8 +221,12 @@ def _sound_run(track: AudioTrack, packets: Sequence[_Sample]) -> _Run:
 def _packet_length(track: AudioTrack, data: memoryview) -> int:
     if track.packet_samples is not None:
         return track.packet_samples
+    if track.codec is Codec.FLAC:
+        samples = flac_packet_samples(bytes(data[:_FLAC_HEADER_SIZE]))
+    else:
+        samples = opus_packet_samples(bytes(data[:2]))
     # A packet that makes no sense counts as one of the usual 20 ms.
-    return opus_packet_samples(bytes(data[:2])) or track.timescale // 50
+    return samples or track.timescale // 50
 
 
 def _fragment(runs: Sequence[tuple[int, _Run]]) -> bytes:
