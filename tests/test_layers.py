@@ -26,6 +26,7 @@ SANS_IO: dict[str, set[str]] = {
     "wire": VALUES | {"amf"},
     "session": VALUES | {"", "amf", "wire"},
     "mp4": VALUES | {"amf", "flv"},
+    "hls": VALUES | {"amf", "flv", "mp4"},
     "demo.test_card": VALUES | {"", "amf", "flv"},
     "files.disk": {"errors"},
 }
@@ -52,7 +53,7 @@ ON_TWISTED: dict[str, set[str]] = {
     "outputs.base": BELOW_TWISTED | EVENTS | {"streams"},
     "web.settings": {"errors", "secret", "files"},
     "web.server": {"", "errors", "secret", "events", "event_bus", "throttle", "rtmp", "web.settings"},
-    "outputs": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "outputs.base", "web.server"},
+    "outputs": BELOW_TWISTED | EVENTS | SHARED | {"streams", "rtmp", "access", "outputs.base", "web.server"},
 }
 #: Siblings: each sees what is above, and not the others.
 SIBLINGS = {"destinations", "recording", "event_log", "hooks"}
@@ -103,6 +104,7 @@ WITHOUT_TWISTED_MODULES = [
     "rtmprelay.wire.commands",
     "rtmprelay.session.server",
     "rtmprelay.session.client",
+    "rtmprelay.hls.playlist",
     "rtmprelay.files.disk",
 ]
 
