@@ -70,12 +70,12 @@ WEB: dict[str, set[str]] = {
     "web.metrics": {"", "interfaces", "events", "streams", "web.server", "web.api"},
     "web.page": {"web.server"},
     "web": EVENTS
-    | {"errors", "secret", "mp4", "streams", "access", "outputs", "web.settings", "web.server"}
+    | {"errors", "secret", "mp4", "hls", "streams", "access", "outputs", "web.settings", "web.server"}
     | {"web.api", "web.events", "web.metrics", "web.page"},
 }
 #: Where everything meets.
 JOINING: dict[str, set[str]] = {
-    "config": ABOVE_SIBLINGS | SIBLINGS | {"logs", "web.settings"},
+    "config": ABOVE_SIBLINGS | SIBLINGS | {"logs", "outputs", "web.settings"},
     "control": ABOVE_SIBLINGS | SIBLINGS | {"web.api"},
     "service": ABOVE_SIBLINGS | SIBLINGS | {"config", "logs", "control", "outputs", "web"},
     "tap": {"errors", "interfaces", "destinations", "logs", "config", "service"},

@@ -143,6 +143,9 @@ class Cutter:
         self._cuts: list[Cut] = []
         self._fragments = 0
         self._interval = 0.0
+        self._frame_rate: float | None = None
+        # Pictures since the segment began.
+        self._shown = 0
         self._awaits_keyframe = video is not None
         # In ticks: where the part and the segment begin, and the longest time between two keyframes.
         self._part_at: int | None = None
@@ -190,8 +193,8 @@ class Cutter:
 
     @property
     def frame_rate(self) -> float | None:
-        """Pictures a second, as measured at the begin; None without video."""
-        return self._scale / self._interval if self._pictures is not None and self._interval else None
+        """Pictures a second in the last segment; None without video."""
+        return self._frame_rate
 
     @property
     def end_date(self) -> float:
@@ -329,6 +332,7 @@ class Cutter:
         runs = []
         if pictures is not None and (run := pictures.take(at)) is not None:
             runs.append(run)
+            self._shown += len(run.media)
         if packets is not None:
             end = at if pictures is None else at * self._audio_rate // 1000
             if (run := packets.take(end, ends_there=pictures is None)) is not None:
@@ -358,6 +362,9 @@ class Cutter:
         assert self._part_at is not None, "there is a segment"
         if self._part_at <= self._segment_at:
             return
+        if self._shown:
+            self._frame_rate = self._shown * self._scale / (self._part_at - self._segment_at)
+            self._shown = 0
         if self._targets.duration is None:
             # A publisher that was lost at once says nothing about the segments to come.
             length = (self._part_at - self._segment_at) / self._scale

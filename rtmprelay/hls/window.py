@@ -205,6 +205,11 @@ class Window:
         return self._next_segment, 0 if self.open is None else len(self.open.parts)
 
     @property
+    def next_configuration(self) -> int:
+        """The number of the configuration that comes next."""
+        return self._configuration + 1
+
+    @property
     def next_part(self) -> int:
         """The number of the part that comes next, for the hint."""
         return self._next_part
