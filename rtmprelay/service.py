@@ -153,7 +153,7 @@ class RelayService(MultiService):
         for hook in self.config.hooks:
             self.events.add_sink(hook)
         _adopt_services(self.config.authorizers, self)
-        # Not among the children: they are told of the end, and so they end behind everything else.
+        # Not among the children: hooks get the event `server_stopped`, so they stop last.
         self._hooks = MultiService()
         _adopt_services(self.config.hooks, self._hooks)
         self._clock = reactor

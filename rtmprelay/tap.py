@@ -71,7 +71,7 @@ class _LoggingRelayService(RelayService):
         # First of all, and always: what a signal does by default is to end the process.
         _on_signal(signal.SIGHUP, self.reload)
         _on_signal(signal.SIGUSR1, self.rotate_log)
-        # Once it runs, the reactor has a handler of its own for this one: until then the wish to end waits for it.
+        # Once it runs, the reactor has a handler of its own for this one: until then the signal waits for it.
         _on_signal(signal.SIGTERM, lambda: signal.raise_signal(signal.SIGTERM))
         try:
             super().privilegedStartService()

@@ -211,7 +211,7 @@ class Options(UsageOptions):
         return destinations
 
     def http(self) -> HttpSettings:
-        """What is served over HTTP, and to whom."""
+        """What is served over HTTP, and who may ask for it."""
         listen = self._optional("http-status", _http_description)
         token = self._optional("http-token", read_token)
         if listen is not None and token is None:
