@@ -41,7 +41,7 @@ from rtmprelay.events.lines import new_instance
 from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.recording.manager import RecordingManager
-from rtmprelay.rtmp.addresses import describe_address
+from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.rtmp.endpoint import TlsTrust, transport_endpoint
 from rtmprelay.rtmp.server_factory import RtmpServerFactory, ServerSettings
 from rtmprelay.streams.merging import Merging
@@ -155,7 +155,7 @@ class RelayService(MultiService):
         for hook in self.config.hooks:
             self.events.add_sink(hook)
         _adopt_services(self.config.authorizers, self)
-        # Not among the children: they are told of the end, and so they end behind everything else.
+        # Not among the children: hooks get the event `server_stopped`, so they stop last.
         self._hooks = MultiService()
         _adopt_services(self.config.hooks, self._hooks)
         self._clock = reactor
@@ -232,14 +232,19 @@ class RelayService(MultiService):
         """The former name of `control`."""
         return self.control
 
-    def _rtmp_ports(self) -> list[tuple[str, int]]:
-        found: list[tuple[str, int]] = []
+    @property
+    def rtmp_listeners(self) -> list[tuple[str, str, int]]:
+        """The scheme, the host and the port of each open RTMP listener. A unix socket has none of them."""
+        found: list[tuple[str, str, int]] = []
         for description, listener in zip(self.config.listen, self._listeners, strict=True):
-            # A unix socket has none.
             port = getattr(listener.address, "port", None)
             if port is not None:
-                found.append(("rtmps" if description.startswith(("ssl:", "tls:")) else "rtmp", port))
+                scheme = "rtmps" if description.startswith(("ssl:", "tls:")) else "rtmp"
+                found.append((scheme, host_of(listener.address), port))
         return found
+
+    def _rtmp_ports(self) -> list[tuple[str, int]]:
+        return [(scheme, port) for scheme, _, port in self.rtmp_listeners]
 
     @property
     def http_address(self) -> IAddress | None:

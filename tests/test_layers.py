@@ -78,11 +78,16 @@ JOINING: dict[str, set[str]] = {
     "config": ABOVE_SIBLINGS | SIBLINGS | {"logs", "outputs", "web.settings"},
     "control": ABOVE_SIBLINGS | SIBLINGS | {"web.api"},
     "service": ABOVE_SIBLINGS | SIBLINGS | {"config", "logs", "control", "outputs", "web"},
-    "tap": {"errors", "interfaces", "destinations", "logs", "config", "service"},
-    "demo": ABOVE_SIBLINGS | SIBLINGS | {"demo.test_card", "client", "config", "service", "web.settings"},
+    "banner": {"config"},
+    "tap": {"errors", "interfaces", "rtmp", "destinations", "logs", "config", "banner", "service"},
+    "screen": set(),
+    "demo": ABOVE_SIBLINGS
+    | SIBLINGS
+    | {"demo.test_card", "client", "config", "screen", "service", "web.settings"},
     # It loads servers from outside, as processes of their own.
     "bench": BELOW_TWISTED | {"interfaces", "streams", "rtmp"},
-    "__main__": {"errors", "demo"},
+    "cli": {"", "quantities", "flv", "config", "screen", "tap", "demo"},
+    "__main__": {"cli"},
 }
 LAYERS = {
     **SANS_IO,

@@ -9,7 +9,6 @@ from typing import Any
 
 import attrs
 from twisted.internet.endpoints import serverFromString
-from twisted.python.usage import Options as UsageOptions
 from twisted.python.usage import UsageError
 from typing_extensions import override
 
@@ -17,6 +16,7 @@ from rtmprelay import __version__, logs
 from rtmprelay.config import hls as hls_options
 from rtmprelay.config import relay as config
 from rtmprelay.config.limits import limits_help, with_limits
+from rtmprelay.config.parsing import OptionsOrFile
 from rtmprelay.config.plugins import make_authorizer, make_event_sink, plugins_help
 from rtmprelay.destinations.config_file import read_relay_config
 from rtmprelay.destinations.settings import DestinationSettings, destination_from_url, refuse_duplicates
@@ -39,7 +39,9 @@ from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
 SHORTEST_KEPT = 1.0
 
 
-class Options(UsageOptions):
+class Options(OptionsOrFile):
+    repeatable = ("listen", "relay-to", "record", "auth", "hook", "limit", "http-cors", "hls")
+
     synopsis = "[--listen ENDPOINT ...] [--relay-to URL ...] [options]"
 
     longdesc = (
@@ -110,11 +112,6 @@ class Options(UsageOptions):
         *hls_options.FLAGS,
     ]
 
-    def __init__(self) -> None:
-        super().__init__()
-        for repeatable in ("listen", "relay-to", "record", "auth", "hook", "limit", "http-cors", "hls"):
-            self[repeatable] = []
-
     def opt_listen(self, endpoint: str) -> None:
         """An endpoint to listen on; may be given several times. Default: tcp:1935"""
         self["listen"].append(endpoint)
@@ -163,14 +160,6 @@ class Options(UsageOptions):
         raise SystemExit(0)
 
     @override
-    def parseOptions(self, options: list[str] | None = None) -> None:
-        """Parse the options. A bad option ends the program with one line, not with the whole help text."""
-        try:
-            super().parseOptions(options)
-        except UsageError as error:
-            raise SystemExit(f"rtmprelay: {error} (see twistd rtmprelay --help)") from error
-
-    @override
     def postOptions(self) -> None:
         self._one_of("log-level", logs.LEVELS)
         self._one_of("log-format", logs.FORMATS)
@@ -215,6 +204,8 @@ class Options(UsageOptions):
             ConfigError: Its message does not contain stream keys.
         """
         destinations: list[DestinationSettings] = []
+        if self.settings_file is not None:
+            destinations += self.settings_file.destinations
         if self["relay-config"]:
             try:
                 destinations += read_relay_config(self["relay-config"])
@@ -230,7 +221,7 @@ class Options(UsageOptions):
         return destinations
 
     def http(self) -> HttpSettings:
-        """What is served over HTTP, and to whom."""
+        """What is served over HTTP, and who may ask for it."""
         listen = self._optional("http-status", _http_description)
         media_listen = self._optional("http-media", _listen_description)
         token = self._optional("http-token", read_token)
@@ -335,5 +326,7 @@ def _usable(text: str, description: str) -> str:
         raise ConfigError(f"{text!r}: systemd has opened no socket with this index or name") from error
     except Exception as error:
         reason = str(error) or type(error).__name__
+        if reason.startswith("Unknown endpoint type"):
+            reason = "write a port, HOST:PORT, or a Twisted endpoint description such as tcp:1935"
         raise ConfigError(f"{text!r} is not an endpoint to listen on: {reason}") from error
     return description

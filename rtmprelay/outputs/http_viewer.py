@@ -151,7 +151,7 @@ class HttpViewer(Consumer):
             self._fail()
 
     def _fail(self) -> None:
-        """A bug: disconnect this viewer, since it would wait for ever. The stream goes on for all others."""
+        """A bug: disconnect this viewer, since it would wait forever. The stream goes on for all others."""
         self._log.failure("A bug in sending {stream} over HTTP", stream=self.stream.key)
         self._disconnect()
 
