@@ -273,6 +273,14 @@ class Cutter:
             begin = self._part_at
             ends = [time for time in self._times() if longest * _SHORTEST_PART <= time - begin <= longest]
             self._cut(ends[-1] if ends else begin + int(longest))
+            if self._part_at == begin:
+                # Nothing came in all this time.
+                self._skip_to(at)
+
+    def _skip_to(self, at: int) -> None:
+        if self._segment_at == self._part_at:
+            self._segment_at = at
+        self._part_at = at
 
     def _await_target(self, at: int) -> None:
         """Choose a target duration without a keyframe if none comes."""
@@ -337,6 +345,10 @@ class Cutter:
             end = at if pictures is None else at * self._audio_rate // 1000
             if (run := packets.take(end, ends_there=pictures is None)) is not None:
                 runs.append(run)
+            elif not runs and packets.times:
+                # The times of packets are a little off those of the stream.
+                late = packets.take(packets.times[0] + 1, ends_there=False)
+                runs += [late] if late is not None else []
         if not runs:
             return
         if begin == self._segment_at:
