@@ -43,6 +43,9 @@ _SMALLEST_ABSENCE = 0.1
 #: Seconds of sound without pictures after which parts are cut without them.
 _PATIENCE = 0.5
 
+#: Later than any sample.
+_ALL = 1 << 62
+
 #: No step between frames is longer while the target is not known.
 _FIRST_STEP_MS = 5000
 
@@ -180,7 +183,7 @@ class Cutter:
         if self._part_at is not None and (times := self._times()):
             end = times[-1] + max(1, round(self._interval))
             self._cut_long_parts(end)
-            self._cut(end)
+            self._cut(end, is_last=True)
         if self._part_at is not None and self._part_at > self._segment_at:
             self._end_segment()
         cuts, self._cuts = self._cuts, []
@@ -329,8 +332,8 @@ class Cutter:
 
     # -- cutting ---------------------------------------------------------------------------------------------
 
-    def _cut(self, at: int) -> None:
-        """End the part."""
+    def _cut(self, at: int, is_last: bool = False) -> None:
+        """End the part. The last one has all the sound that is there."""
         begin = self._part_at
         assert begin is not None, "there is a part"
         if at <= begin:
@@ -342,7 +345,7 @@ class Cutter:
             runs.append(run)
             self._shown += len(run.media)
         if packets is not None:
-            end = at if pictures is None else at * self._audio_rate // 1000
+            end = at if pictures is None else _ALL if is_last else at * self._audio_rate // 1000
             if (run := packets.take(end, ends_there=pictures is None)) is not None:
                 runs.append(run)
             elif not runs and packets.times:
