@@ -18,7 +18,7 @@ from rtmprelay.web.api.sampling import RateSampler
 from rtmprelay.web.api.status import RelayView, StatusDocuments
 from rtmprelay.web.events.recent import RecentEvents
 from rtmprelay.web.events.stream import EventStream
-from rtmprelay.web.hls import HlsMedia
+from rtmprelay.web.hls import HlsMedia, InThread, at_once
 from rtmprelay.web.live_media import LiveMedia
 from rtmprelay.web.media_gate import MediaGate
 from rtmprelay.web.media_routes import MediaRoutes
@@ -41,6 +41,7 @@ class HttpPart:
     Args:
         clock: A clock that never jumps.
         hls: The streams that can be watched as HLS, if any can.
+        in_thread: Calls a function that waits for a disk.
 
     Attributes:
         site: The factory for the listener of operators, which has everything.
@@ -56,6 +57,7 @@ class HttpPart:
         wall_clock: Callable[[], float] = time.time,
         gate: Gate | None = None,
         hls: Hls | None = None,
+        in_thread: InThread = at_once,
     ) -> None:
         scheduler = HttpScheduler(clock)
         self._sampler = RateSampler(relay.registry, relay.destination_bytes, clock)
@@ -67,7 +69,9 @@ class HttpPart:
         self._events = EventStream(settings, self._status, self._sampler, recent, scheduler, clock)
         media_gate = MediaGate(gate or Gate((), clock), relay.events)
         self.media = LiveMedia(relay.registry, relay.events, media or LiveMediaSettings(), media_gate, clock)
-        media_routes = MediaRoutes(self.media.respond, None if hls is None else HlsMedia(hls, media_gate))
+        media_routes = MediaRoutes(
+            self.media.respond, None if hls is None else HlsMedia(hls, media_gate, in_thread)
+        )
         counts = EventCounts()
         relay.events.add_sink(counts)
         self._lag = ReactorLag(clock)
