@@ -1,6 +1,6 @@
 """Nothing that a client can send harms the server, or anybody else.
 
-One server bears all of it. `RTMPRELAY_HOSTILE_SESSIONS` says how many mutated conversations there are, and
+They all go to one server. `RTMPRELAY_HOSTILE_SESSIONS` says how many mutated conversations there are, and
 `RTMPRELAY_HOSTILE_SEED` chooses others.
 """
 
@@ -30,8 +30,9 @@ from tests.hostile.strangers import (
     publishing,
     send_until_cut_off,
 )
+from tests.rounds import rounds
 
-SESSIONS = int(os.environ.get("RTMPRELAY_HOSTILE_SESSIONS", "20000"))
+SESSIONS = rounds(2000, full=20_000, variable="RTMPRELAY_HOSTILE_SESSIONS")
 SEED = int(os.environ.get("RTMPRELAY_HOSTILE_SEED", "7"))
 
 #: Conversations after which what is kept for reuse has its size.
@@ -75,8 +76,8 @@ def memory(server: AttackedServer) -> int:
     return server.memory()
 
 
-def test_mutated_conversations(server: AttackedServer, memory: int) -> None:
-    """Twenty thousand of them; afterwards everything is as before."""
+@pytest.mark.fewer_rounds
+def test_mutated_conversations_leave_the_server_as_it_was(server: AttackedServer, memory: int) -> None:
     since, files = len(server.lines()), server.files()
     behave_oddly_so_often(server, SESSIONS, random.Random(SEED))
     server.wait_until_alone(files)

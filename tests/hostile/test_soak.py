@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from twisted.internet.task import deferLater
 from twisted.logger import globalLogBeginner
 
@@ -37,8 +38,9 @@ from tests.helpers import (
     the_reactor,
     until,
 )
+from tests.rounds import rounds
 
-SECONDS = float(os.environ.get("RTMPRELAY_SOAK_SECONDS", "15"))
+SECONDS = rounds(4, full=60, variable="RTMPRELAY_SOAK_SECONDS")
 SEED = int(os.environ.get("RTMPRELAY_SOAK_SEED", "3"))
 
 LOOPBACK = "tcp:0:interface=127.0.0.1"
@@ -226,6 +228,7 @@ def grown_since(before: Counter[str]) -> dict[str, int]:
     return {name: more for name, more in (our_objects() - before).items() if more > 5}
 
 
+@pytest.mark.fewer_rounds
 @real_reactor_test
 async def test_nothing_is_left_over(tmp_path: Path) -> None:
     """No connection, no timer, no file, no object; and at any moment the accounts add up."""

@@ -1,5 +1,8 @@
 """A server on real sockets, in a reactor that takes its steps one by one: what epoll says is real, time is not."""
 
+# Much of trial has no types yet.
+# mypy: disallow-untyped-calls=False
+
 from __future__ import annotations
 
 import socket
@@ -10,9 +13,11 @@ from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.interfaces import IProtocolFactory
 from twisted.internet.task import Clock
 from twisted.internet.tcp import Connection
+from twisted.trial.unittest import SynchronousTestCase
+from typing_extensions import override
 
 from rtmprelay.event_bus import EventBus
-from rtmprelay.events import Event
+from rtmprelay.events import ConnectionClosed, Event, PublishStopped
 from rtmprelay.media import MediaFrame
 from rtmprelay.rtmp.server import RtmpServerProtocol
 from rtmprelay.rtmp.server_factory import RtmpServerFactory, ServerSettings
@@ -26,8 +31,15 @@ from rtmprelay.session.reports import (
     StatusReceived,
 )
 from rtmprelay.streams.registry import StreamRegistry
-from tests.helpers import EventList
+from tests.helpers import EventList, group, inter, start_frames
 from tests.streams.merging_helpers import FixedMerging
+
+#: Seconds for which sockets are left to fill; a fraction that adds up without rest.
+WINDOW = 1 / 16
+PART = 1 / 64
+
+#: The announcement of chunks of no size.
+GARBAGE = b"\x02\x00\x00\x00\x00\x00\x04\x01\x00\x00\x00\x00\x00\x00\x00\x00"
 
 #: With this a closed socket does not say goodbye: the peer gets a reset.
 _NO_GOODBYE = struct.pack("ii", 1, 0)
@@ -220,3 +232,38 @@ def _pair(family: socket.AddressFamily) -> tuple[socket.socket, socket.socket]:
     theirs.setblocking(False)
     ours.setblocking(False)
     return theirs, ours
+
+
+class PacedTests(SynchronousTestCase):
+    """Has a server whose viewers may wait."""
+
+    @override
+    def setUp(self) -> None:
+        self.world = self.new_world(viewer=WINDOW)
+
+    def new_world(self, viewer: float = 0.0, server: float = 0.0, reading: float = 0.0) -> PacedWorld:
+        world = PacedWorld(viewer, server, reading)
+        self.addCleanup(world.close)
+        return world
+
+    def watched(
+        self, world: PacedWorld | None = None, family: socket.AddressFamily = socket.AF_INET
+    ) -> tuple[PacedClient, PacedClient]:
+        """A publisher and a viewer; whatever is sent next is left in the socket."""
+        world = world or self.world
+        publisher = world.publisher(family=family)
+        publisher.send(*start_frames(), *group(0))
+        viewer = world.player()
+        publisher.send(inter(200))
+        world.advance(WINDOW)
+        viewer.pump()
+        viewer.frames.clear()
+        publisher.reads.clear()
+        return publisher, viewer
+
+
+def reasons(told: list[Event]) -> list[tuple[str, str]]:
+    """How publishes and connections ended."""
+    return [
+        (event.name, event.reason) for event in told if isinstance(event, PublishStopped | ConnectionClosed)
+    ]

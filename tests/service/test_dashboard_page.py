@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.service import fake_relay_http as fake
-from tests.service.browser import MISSING, Browser, until
+from tests.service.browser import Browser, until
 from tests.service.fake_relay_http import FakeRelay
-from tests.service.interop import FFmpeg
 from tests.service.page_probes import show, unlock, wait_for_text
-
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"a browser is needed, and there is no {MISSING}")
 
 #: By module: a function, its arguments and its result.
 PURE_FUNCTIONS: dict[str, list[tuple[str, list[Any], Any]]] = {
@@ -75,21 +71,6 @@ PURE_FUNCTIONS: dict[str, list[tuple[str, list[Any], Any]]] = {
         ),
     ],
 }
-
-#: Options of ffmpeg, and the codecs as browsers name them.
-CODECS = {
-    "-c:v libx264 -profile:v high -c:a aac": ("avc1.64000c", "mp4a.40.2"),
-    "-c:v libx265 -x265-params log-level=none -tag:v hvc1 -c:a aac": ("hvc1.1.6.L60.90", "mp4a.40.2"),
-    "-c:v libaom-av1 -cpu-used 8 -c:a libopus": ("av01.0.00M.08", "opus"),
-    "-c:v libvpx-vp9 -c:a flac -strict -2": ("vp09.00.11.08", "flac"),
-}
-
-
-@pytest.fixture
-def relay() -> Iterator[FakeRelay]:
-    relay = FakeRelay()
-    yield relay
-    relay.stop()
 
 
 @pytest.mark.parametrize("module", PURE_FUNCTIONS)
@@ -361,44 +342,3 @@ def test_page_below_a_path_of_a_reverse_proxy_uses_relative_addresses(
     browser.click(".kick")
     browser.click("#confirm-dialog [type=submit]")
     until(lambda: ("DELETE", "/below/a/path/streams/live/a/publisher", None) in relay.changes, "the change")
-
-
-def test_codecs_are_read_from_mp4_headers_of_ffmpeg(
-    browser: Browser, relay: FakeRelay, ffmpeg: FFmpeg
-) -> None:
-    source = "-f lavfi -i testsrc2=s=320x180:r=25 -f lavfi -i sine=440:r=48000 -t 0.2 -pix_fmt yuv420p"
-    for arguments, codecs in CODECS.items():
-        file = ffmpeg.make(f"{codecs[0]}.mp4", f"{source} {arguments} -movflags empty_moov+default_base_moof")
-        relay.media[f"/{codecs[0]}.mp4"] = file.read_bytes()
-    show(browser, relay)
-    script = """
-        return Promise.all([import("/assets/mp4_codecs.js"), fetch(arguments[0]).then((got) => got.arrayBuffer())])
-          .then(([{ readHeader }, content]) => {
-            const bytes = new Uint8Array(content);
-            const header = readHeader(bytes);
-            return [header.codecs, readHeader(bytes.subarray(0, header.length - 1))];
-          });
-    """
-    for codecs in CODECS.values():
-        assert browser.run(script, f"/{codecs[0]}.mp4") == [list(codecs), None]
-
-
-def test_preview_that_cannot_be_played_is_explained(
-    browser: Browser, relay: FakeRelay, ffmpeg: FFmpeg
-) -> None:
-    relay.streams["live/a"] = fake.stream("live/a")
-    source = "-f lavfi -i testsrc2=s=320x180:r=25 -t 0.2 -pix_fmt yuv420p -c:v libx264"
-    file = ffmpeg.make("unknown.mp4", f"{source} -movflags empty_moov+default_base_moof")
-    relay.media["/live/a.mp4"] = file.read_bytes()
-    show(browser, relay)
-    browser.run("MediaSource.isTypeSupported = () => false")
-    browser.click(".stream [data-part=preview]")
-    words = "This browser cannot play the codec of this stream (avc1.64000c)."
-    until(lambda: browser.text(".preview-note").startswith(words), "the words about the codec")
-    browser.click(".stream [data-part=preview]")
-    relay.media.clear()
-    browser.click(".stream [data-part=preview]")
-    until(lambda: browser.text(".preview-note") == "There is nothing here.", "the server's words")
-    browser.click(".stream [data-part=preview]")
-    assert browser.count(".preview:not([hidden])") == 0
-    assert all("404" in line for line in browser.complaints())

@@ -13,6 +13,7 @@ from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.frames import FrameBatch
 from rtmprelay.streams.limits import QueueLimits
+from tests.rounds import rounds
 from tests.streams.helpers import ListingEncoder, audio, audio_header, live, video, video_header
 
 
@@ -223,7 +224,7 @@ operations = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=rounds(60, full=300), deadline=None)
 @given(st.lists(operations, max_size=40))
 def test_the_account_balances_whatever_happens(steps: list[list[MediaFrame] | str | int]) -> None:
     receiver = Receiver(QueueLimits(max_bytes=150, max_ms=200))

@@ -10,6 +10,7 @@ from rtmprelay.streams.accounting import DeliveryAccount, DropReason
 from rtmprelay.streams.frame_queue import FrameQueue
 from rtmprelay.streams.frames import FrameRole, LiveFrame, live_frame
 from rtmprelay.streams.limits import QueueLimits
+from tests.rounds import rounds
 from tests.streams.helpers import METADATA, audio, audio_header, data, live, video, video_header
 
 
@@ -264,7 +265,7 @@ class Watched:
 steps = st.one_of(any_frame(), any_frame(), any_frame(), st.integers(1, 150))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=rounds(80, full=400), deadline=None)
 @given(st.lists(any_frame(), max_size=8), st.lists(steps, max_size=60))
 def test_the_promises_hold_for_any_frames_and_takes(
     burst: list[LiveFrame], taken: list[LiveFrame | int]

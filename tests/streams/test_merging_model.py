@@ -22,6 +22,7 @@ from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.streams.merging import Pace
 from rtmprelay.streams.registry import StreamRegistry
+from tests.rounds import rounds
 from tests.streams.helpers import FakePublisher
 from tests.streams.merging_helpers import FixedMerging, Receiver
 
@@ -256,7 +257,7 @@ class OrderMachine(MergingMachine):
             assert joined == plain[: len(joined)]
 
 
-_SETTINGS = settings(max_examples=60, stateful_step_count=40)
+_SETTINGS = settings(max_examples=rounds(15, full=60), stateful_step_count=40)
 TestMerging = MergingMachine.TestCase
 TestMerging.settings = _SETTINGS
 TestSmallQueues = SmallQueuesMachine.TestCase

@@ -27,6 +27,7 @@ from rtmprelay.wire.messages import (
     split_aggregate,
     to_raw,
 )
+from tests.rounds import rounds
 
 CONTROLS: dict[str, tuple[Message, int, str]] = {
     "acknowledgement": (Acknowledgement(1_000_000), 3, "000f4240"),
@@ -240,7 +241,7 @@ def test_more_parts_than_the_limit_are_refused() -> None:
 # -- anything ----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=1000)
+@settings(max_examples=rounds(200, full=1000))
 @given(st.sampled_from([*range(24), 255]), st.binary(max_size=60))
 def test_arbitrary_payloads_raise_only_remote_protocol_errors(type_id: int, payload: bytes) -> None:
     with contextlib.suppress(RemoteProtocolError):
