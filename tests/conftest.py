@@ -17,8 +17,8 @@ from tests.certificates import self_signed
 settings.register_profile("by_default", deadline=None, max_examples=30)
 settings.register_profile("full", deadline=None)
 
-#: Modules whose tests go through one server or browser, one after the other.
-ONE_FOR_ALL = ("test_dashboard_browser.py", "test_hostile_clients.py", "test_hostile_tls.py")
+#: Modules whose tests go through one server, one after the other.
+ONE_FOR_ALL = ("test_hostile_clients.py", "test_hostile_tls.py")
 
 #: Folders whose tests do a lot with what others cover: while coverage is measured, they would take three times as long.
 UNCOVERED = {"bench", "docs", "hostile", "spark"}
@@ -102,7 +102,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With `--dist loadgroup`, one worker has all tests of Spark about event logs and another one all others: more sessions
     would take all memory, and with a single one all would wait for it in the end.
 
-    So are those of a module in which one server, or one browser, goes through all of them. The marks for that, `xdist_group`, are not seen by pytest-xdist 3.8 with pytest 9.2.
+    So are those of a module in which one server goes through all of them, and all that need a browser: it takes seconds
+    to start. The marks for that, `xdist_group`, are not seen by pytest-xdist 3.8 with pytest 9.2.
     """
     if config.getvalue("dist") != "loadgroup":
         return None
@@ -113,6 +114,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             module = nodeid.partition("::")[0]
             if "spark" in module:
                 return "spark events" if "test_event_" in module else "spark"
+            if "/test_dashboard_" in module:
+                return "browser"
             return module if module.endswith(ONE_FOR_ALL) else nodeid
 
     return SharersTogether(config, log)

@@ -23,7 +23,7 @@ INPUTS = rounds(60, full=300, variable="RTMPRELAY_FUZZ_INPUTS")
 WEIGHED_INPUTS = rounds(10, full=30)
 SEED = int(os.environ.get("RTMPRELAY_FUZZ_SEED", "11"))
 #: Bytes of the longest input whose memory is looked at.
-WEIGHED = 20_000
+WEIGHED = rounds(5000, full=20_000)
 FOUND = Path(__file__).parent / "found"
 
 
@@ -63,6 +63,7 @@ def test_memory_is_bounded_by_the_length_of_the_input(name: str, tmp_path: Path)
         TARGETS[name].weigh(data, tmp_path)
 
 
+@pytest.mark.fewer_rounds
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_bounds_hold_for_what_is_made_to_be_expensive(name: str, tmp_path: Path) -> None:
     costly = TARGETS[name].costly()

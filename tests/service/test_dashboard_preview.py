@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.service import fake_relay_http as fake
@@ -23,21 +21,14 @@ CODECS = {
 }
 
 
-@pytest.fixture
-def relay() -> Iterator[FakeRelay]:
-    relay = FakeRelay()
-    yield relay
-    relay.stop()
-
-
 def test_codecs_are_read_from_mp4_headers_of_ffmpeg(
-    browser: Browser, relay: FakeRelay, ffmpeg: FFmpeg
+    browser: Browser, fake_relay: FakeRelay, ffmpeg: FFmpeg
 ) -> None:
     source = "-f lavfi -i testsrc2=s=320x180:r=25 -f lavfi -i sine=440:r=48000 -t 0.2 -pix_fmt yuv420p"
     for arguments, codecs in CODECS.items():
         file = ffmpeg.make(f"{codecs[0]}.mp4", f"{source} {arguments} -movflags empty_moov+default_base_moof")
-        relay.media[f"/{codecs[0]}.mp4"] = file.read_bytes()
-    show(browser, relay)
+        fake_relay.media[f"/{codecs[0]}.mp4"] = file.read_bytes()
+    show(browser, fake_relay)
     script = """
         return Promise.all([import("/assets/mp4_codecs.js"), fetch(arguments[0]).then((got) => got.arrayBuffer())])
           .then(([{ readHeader }, content]) => {
@@ -51,19 +42,19 @@ def test_codecs_are_read_from_mp4_headers_of_ffmpeg(
 
 
 def test_preview_that_cannot_be_played_is_explained(
-    browser: Browser, relay: FakeRelay, ffmpeg: FFmpeg
+    browser: Browser, fake_relay: FakeRelay, ffmpeg: FFmpeg
 ) -> None:
-    relay.streams["live/a"] = fake.stream("live/a")
+    fake_relay.streams["live/a"] = fake.stream("live/a")
     source = "-f lavfi -i testsrc2=s=320x180:r=25 -t 0.2 -pix_fmt yuv420p -c:v libx264"
     file = ffmpeg.make("unknown.mp4", f"{source} -movflags empty_moov+default_base_moof")
-    relay.media["/live/a.mp4"] = file.read_bytes()
-    show(browser, relay)
+    fake_relay.media["/live/a.mp4"] = file.read_bytes()
+    show(browser, fake_relay)
     browser.run("MediaSource.isTypeSupported = () => false")
     browser.click(".stream [data-part=preview]")
     words = "This browser cannot play the codec of this stream (avc1.64000c)."
     until(lambda: browser.text(".preview-note").startswith(words), "the words about the codec")
     browser.click(".stream [data-part=preview]")
-    relay.media.clear()
+    fake_relay.media.clear()
     browser.click(".stream [data-part=preview]")
     until(lambda: browser.text(".preview-note") == "There is nothing here.", "the server's words")
     browser.click(".stream [data-part=preview]")
