@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rtmprelay import __version__
-from rtmprelay.amf.amf0 import EcmaArray
+from rtmprelay.amf.amf0 import AmfValue, EcmaArray
 from rtmprelay.session import replies
 from rtmprelay.wire.messages import Command, Message, UserControl, UserControlType
 from rtmprelay.wire.names import StreamKey
@@ -20,7 +20,7 @@ def on_status(code: str, description: str) -> Command:
 
 
 def test_connect_is_accepted_with_the_capabilities_of_enhanced_rtmp_in_both_objects() -> None:
-    enhanced = {
+    enhanced: dict[str, AmfValue] = {
         "fourCcList": ["*"],
         "videoFourCcInfoMap": {"*": 4.0},
         "audioFourCcInfoMap": {"*": 4.0},

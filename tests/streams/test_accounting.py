@@ -14,6 +14,7 @@ from rtmprelay.streams.accounting import (
 )
 from rtmprelay.streams.consumer import Consumer, players
 from tests.streams.helpers import KeepingSubscriber, ListingEncoder
+from tests.streams.merging_helpers import Receiver
 
 
 def account(sent: int, dropped: int, reason: DropReason) -> DeliveryAccount:
@@ -67,9 +68,12 @@ def test_accounts_of_players_and_of_audiences_add_up() -> None:
     }
 
 
+class Recorder(Receiver):
+    audience = None
+
+
 def test_players_are_consumers_with_an_audience() -> None:
-    player, recorder = Consumer(), Consumer()
-    player.audience = "rtmp"
+    player, recorder = Receiver(), Recorder()
     assert list(players([recorder, KeepingSubscriber(), player])) == [player]
 
 
