@@ -57,7 +57,7 @@ def port_of(service: RelayService) -> int:
     return int(address.port)
 
 
-class World:
+class Crowd:
     """A relay, a server that it relays to, and people whom chance moves."""
 
     def __init__(self, folder: Path) -> None:
@@ -241,43 +241,43 @@ async def test_nothing_is_left_over(tmp_path: Path) -> None:
 async def soak(folder: Path, log: KeptLog) -> None:
     """Let everybody come and go, and look at what is left."""
     reactor = the_reactor()
-    world = World(folder)
-    world.relay.startService()
-    world.platform.startService()
+    crowd = Crowd(folder)
+    crowd.relay.startService()
+    crowd.platform.startService()
     # What is made once and kept is made now.
     for _ in range(100):
-        await world.step()
-    await world.clear()
-    await until(lambda: not world.relay.factory.connections, "the end of all connections")
-    await until(lambda: not world.relay.recordings.statuses(), "the end of all recordings")
-    world.events.events.clear()
+        await crowd.step()
+    await crowd.clear()
+    await until(lambda: not crowd.relay.factory.connections, "the end of all connections")
+    await until(lambda: not crowd.relay.recordings.statuses(), "the end of all recordings")
+    crowd.events.events.clear()
     log.clear()
     files, timers, objects = open_files(), len(reactor.getDelayedCalls()), our_objects()
 
     end = reactor.seconds() + SECONDS
     while reactor.seconds() < end:
-        await world.step()
-        world.assert_accounts_add_up()
-        world.assert_no_key_is_shown(log)
-        world.events.events.clear()
+        await crowd.step()
+        crowd.assert_accounts_add_up()
+        crowd.assert_no_key_is_shown(log)
+        crowd.events.events.clear()
         log.clear()
-    await world.clear()
+    await crowd.clear()
 
-    await until(lambda: not world.relay.factory.connections, "the end of all connections")
-    await until(lambda: not world.platform.factory.connections, "the end of all relaying")
-    await until(lambda: not world.relay.recordings.statuses(), "the end of all recordings")
-    assert len(world.relay.registry) == 0
+    await until(lambda: not crowd.relay.factory.connections, "the end of all connections")
+    await until(lambda: not crowd.platform.factory.connections, "the end of all relaying")
+    await until(lambda: not crowd.relay.recordings.statuses(), "the end of all recordings")
+    assert len(crowd.relay.registry) == 0
     await until(lambda: len(reactor.getDelayedCalls()) <= timers, "the end of all timers")
     await until(lambda: open_files() <= files, "the closing of all files")
-    world.events.events.clear()
+    crowd.events.events.clear()
     log.clear()
     # Whoever went last may be known to the reactor for a moment.
     with suppress(AssertionError):
         await until(lambda: not grown_since(objects), "the end of all objects")
     assert not grown_since(objects)
-    assert len(world.steps) == 10, "everything happened at least once"
+    assert len(crowd.steps) == 10, "everything happened at least once"
     recordings = [path.name for path in folder.iterdir()]
     assert recordings
     assert not [name for name in recordings if MARK in name]
-    await world.relay.stopService()
-    await world.platform.stopService()
+    await crowd.relay.stopService()
+    await crowd.platform.stopService()

@@ -18,7 +18,7 @@ from rtmprelay.rtmp.reading_pace import ENOUGH_BYTES
 from rtmprelay.streams.merging import Pace
 from rtmprelay.testing import MemoryServer
 from tests.helpers import group, inter, keyframe, start_frames
-from tests.rtmp.paced_world import PART, WINDOW, PacedTests, reasons
+from tests.rtmp.paced_server import PART, WINDOW, PacedTests, reasons
 from tests.streams.merging_helpers import FixedMerging, Receiver
 
 #: The harmless message that a peer may send at any time.
@@ -34,9 +34,9 @@ class GatheringTests(PacedTests):
             publisher.send(inter(at))
             viewer.pump()
             assert viewer.frames == []
-            self.world.advance(PART)
+            self.server.advance(PART)
         assert publisher.reads == []
-        self.world.advance(PART)
+        self.server.advance(PART)
         viewer.pump()
         assert viewer.frames == [inter(220), inter(240), inter(260)]
         assert len(publisher.reads) == 1
@@ -44,69 +44,69 @@ class GatheringTests(PacedTests):
     def test_a_lone_frame_is_there_when_the_window_closes(self) -> None:
         publisher, viewer = self.watched()
         for number in range(5):
-            self.world.advance(10)
+            self.server.advance(10)
             publisher.send(inter(1000 * number + 1000))
-            assert self.world.paused == 1
-            self.world.advance(WINDOW)
+            assert self.server.paused == 1
+            self.server.advance(WINDOW)
             viewer.pump()
             assert len(viewer.frames) == number + 1
-            assert self.world.paused == 0
+            assert self.server.paused == 0
 
     def test_the_next_frame_begins_a_window_of_its_own(self) -> None:
         publisher, viewer = self.watched()
         publisher.send(inter(240))
-        self.world.advance(WINDOW)
-        self.world.advance(PART)
+        self.server.advance(WINDOW)
+        self.server.advance(PART)
         publisher.send(inter(280))
-        self.world.advance(WINDOW - PART)
+        self.server.advance(WINDOW - PART)
         viewer.pump()
         assert viewer.frames == [inter(240)]
-        self.world.advance(PART)
+        self.server.advance(PART)
         viewer.pump()
         assert viewer.frames == [inter(240), inter(280)]
 
     def test_without_a_window_nothing_is_left_in_the_socket(self) -> None:
-        world = self.new_world()
-        publisher, viewer = self.watched(world)
+        server = self.new_server()
+        publisher, viewer = self.watched(server)
         for at in range(240, 640, 40):
             publisher.send(inter(at))
             viewer.pump()
             assert viewer.frames[-1:] == [inter(at)]
-            assert world.paused == 0
+            assert server.paused == 0
         assert len(publisher.reads) == 10
 
     def test_when_the_load_has_gone_nothing_is_left_there_any_more(self) -> None:
         publisher, viewer = self.watched()
-        self.world.merging.viewer.seconds = 0.0
+        self.server.merging.viewer.seconds = 0.0
         publisher.send(inter(240))
-        self.world.advance(WINDOW)
+        self.server.advance(WINDOW)
         publisher.send(inter(280))
         viewer.pump()
         assert viewer.frames == [inter(240), inter(280)]
-        assert self.world.paused == 0
+        assert self.server.paused == 0
 
     def test_viewers_without_a_window_do_not_wait_for_servers_with_one(self) -> None:
-        world = self.new_world(viewer=0.0, server=WINDOW)
-        publisher, viewer = self.watched(world)
-        server = Receiver()
-        world.registry.live("live/cam").subscribe(server, Pace.SERVER)
+        server = self.new_server(viewer=0.0, server=WINDOW)
+        publisher, viewer = self.watched(server)
+        destination = Receiver()
+        server.registry.live("live/cam").subscribe(destination, Pace.SERVER)
         publisher.send(inter(240))
         publisher.send(inter(280))
         viewer.pump()
         assert viewer.frames == [inter(240), inter(280)]
-        assert world.paused == 0
-        begun = len(server.frames)
-        world.advance(WINDOW)
-        assert len(server.frames) == begun + 2
+        assert server.paused == 0
+        begun = len(destination.frames)
+        server.advance(WINDOW)
+        assert len(destination.frames) == begun + 2
 
     def test_a_player_who_joins_meanwhile_gets_the_keyframe_at_once(self) -> None:
         publisher, _ = self.watched()
         publisher.send(inter(240))
-        assert self.world.paused == 1
-        newcomer = self.world.player()
+        assert self.server.paused == 1
+        newcomer = self.server.player()
         assert newcomer.frames[3] == keyframe(0, 20)
         assert newcomer.frames[-1] == inter(200)
-        self.world.advance(WINDOW)
+        self.server.advance(WINDOW)
         newcomer.pump()
         assert newcomer.frames[-1] == inter(240)
         assert len(newcomer.frames) == len({(frame.kind, frame.payload) for frame in newcomer.frames})
@@ -128,21 +128,21 @@ class GatheringTests(PacedTests):
         # Without a stream it waits for nothing.
         publishing.publications[7] = Publication(publishing, 7, "live/other", 0.0)
         publisher.send(inter(240))
-        self.world.advance(WINDOW)
+        self.server.advance(WINDOW)
         for at in (280, 320):
             publisher.send(inter(at))
-            assert self.world.paused == 0
-        self.world.advance(WINDOW)
+            assert self.server.paused == 0
+        self.server.advance(WINDOW)
         viewer.pump()
         assert viewer.frames == [inter(240), inter(280), inter(320)]
 
     def test_a_stream_that_nobody_watches_holds_up_none_that_is_watched(self) -> None:
-        world = self.new_world(viewer=0.0, reading=WINDOW)
-        publisher, viewer = self.watched(world)
-        other = world.publisher("other")
+        server = self.new_server(viewer=0.0, reading=WINDOW)
+        publisher, viewer = self.watched(server)
+        other = server.publisher("other")
         for at in (0, 40):
             other.send(keyframe(at))
-        assert world.paused == 1
+        assert server.paused == 1
         publisher.send(inter(240))
         viewer.pump()
         assert viewer.frames == [inter(240)]
@@ -153,38 +153,38 @@ class IntakeTests(PacedTests):
 
     @override
     def setUp(self) -> None:
-        self.world = self.new_world(reading=WINDOW)
-        self.publisher = self.world.publisher()
+        self.server = self.new_server(reading=WINDOW)
+        self.publisher = self.server.publisher()
         self.publisher.send(*start_frames(), keyframe(0))
         self.publisher.send(inter(40))
-        self.world.advance(WINDOW)
+        self.server.advance(WINDOW)
         self.publisher.reads.clear()
 
     def test_the_next_read_waits_for_more(self) -> None:
         self.publisher.send(inter(80))
         self.publisher.send(inter(120))
         assert self.publisher.reads == []
-        assert self.world.paused == 1
-        self.world.advance(WINDOW)
+        assert self.server.paused == 1
+        self.server.advance(WINDOW)
         assert len(self.publisher.reads) == 1
-        assert self.world.paused == 1
+        assert self.server.paused == 1
 
     def test_a_silent_publisher_is_not_looked_at_again_and_again(self) -> None:
         """The reactor looks at it instead: that costs nothing."""
-        self.world.advance(WINDOW)
-        assert self.world.paused == 0
-        assert self.publisher.transport in self.world.readers
-        assert self.world.factory.reading_pace._timer is None
+        self.server.advance(WINDOW)
+        assert self.server.paused == 0
+        assert self.publisher.transport in self.server.readers
+        assert self.server.factory.reading_pace._timer is None
         self.publisher.send(inter(80))
-        assert self.world.paused == 1
-        self.world.advance(WINDOW)
+        assert self.server.paused == 1
+        self.server.advance(WINDOW)
         assert len(self.publisher.reads) == 1
 
     def test_new_viewer_does_not_wait_for_two_windows(self) -> None:
-        viewer = self.world.player()
+        viewer = self.server.player()
         assert viewer.frames[-1] == inter(40)
         self.publisher.send(inter(80))
-        self.world.advance(WINDOW)
+        self.server.advance(WINDOW)
         self.publisher.send(inter(120))
         viewer.pump()
         assert viewer.frames[-2:] == [inter(80), inter(120)]
@@ -201,16 +201,16 @@ class FastPublisherTests(PacedTests):
         sent = 0
         pauses = 0
         deadline = time.monotonic() + 20
-        while sent < len(data) or self.world.paused:
+        while sent < len(data) or self.server.paused:
             assert time.monotonic() < deadline, f"{sent} of {len(data)} bytes were taken"
             if sent < len(data):
                 with contextlib.suppress(BlockingIOError):
                     sent += publisher.socket.send(data[sent:])
-            self.world.turn()
+            self.server.turn()
             viewer.pump()
-            if self.world.paused:
+            if self.server.paused:
                 pauses += 1
-                self.world.advance(WINDOW)
+                self.server.advance(WINDOW)
         viewer.pump()
         assert [len(frame.payload) for frame in viewer.frames] == [len(frame.payload) for frame in frames]
         # 1.2 MB; a pause for each read would be 18.
@@ -219,14 +219,14 @@ class FastPublisherTests(PacedTests):
     def test_after_a_large_read_the_next_one_does_not_wait(self) -> None:
         publisher, _ = self.watched()
         publisher.send(inter(240, ENOUGH_BYTES))
-        self.world.advance(WINDOW)
+        self.server.advance(WINDOW)
         assert sum(publisher.reads) > ENOUGH_BYTES
         publisher.reads.clear()
         publisher.send(inter(280))
         assert len(publisher.reads) == 1
         publisher.send(inter(320))
         assert len(publisher.reads) == 1
-        assert self.world.paused == 1
+        assert self.server.paused == 1
 
 
 # -- what else a publisher does ------------------------------------------------------------------------------
@@ -238,29 +238,29 @@ class OtherDoingsTests(PacedTests):
         session = publisher.session
         session.end()
         publisher.write(session.bytes_to_send())
-        self.world.advance(WINDOW)
-        assert self.world.paused == 0
+        self.server.advance(WINDOW)
+        assert self.server.paused == 0
         publisher.reads.clear()
         for number in range(3):
             # Anything that it says from now on is read as it comes.
             publisher.write(ACKNOWLEDGEMENT)
             assert len(publisher.reads) == number + 1
-            assert self.world.paused == 0
+            assert self.server.paused == 0
 
     def test_connection_that_plays_its_own_stream_gets_all_frames(self) -> None:
-        both = self.world.publisher("own")
+        both = self.server.publisher("own")
         both.send(*start_frames(), keyframe(0))
-        stream = self.world.registry.live("live/own")
+        stream = self.server.registry.live("live/own")
         # Its own stream, played back to it: a client of our own library does not ask for this, so it is put there.
         sent: list[int] = []
         receiver = Receiver()
         receiver.attach(lambda data: sent.append(len(data)), receiver._encoder)
         stream.subscribe(receiver)
         both.send(inter(40))
-        self.world.advance(WINDOW)
+        self.server.advance(WINDOW)
         both.send(inter(80))
-        assert self.world.paused == 1
-        self.world.advance(WINDOW)
+        assert self.server.paused == 1
+        self.server.advance(WINDOW)
         assert receiver.account.messages_sent == 6
         assert receiver.is_balanced
 
@@ -268,10 +268,10 @@ class OtherDoingsTests(PacedTests):
         publisher, viewer = self.watched()
         publisher.send(inter(240))
         publisher.transport.resumeProducing()
-        self.world.turn()
-        assert publisher.transport not in self.world.readers
+        self.server.turn()
+        assert publisher.transport not in self.server.readers
         assert publisher.reads == []
-        self.world.advance(WINDOW)
+        self.server.advance(WINDOW)
         viewer.pump()
         assert viewer.frames == [inter(240)]
 
@@ -286,22 +286,22 @@ class WrappedTests(PacedTests):
         class Wrapper(ProtocolWrapper):
             pass
 
-        wrapping: WrappingFactory[ProtocolWrapper] = WrappingFactory(WrappingFactory(self.world.factory))
-        publisher = self.world.publisher(factory=wrapping)
+        wrapping: WrappingFactory[ProtocolWrapper] = WrappingFactory(WrappingFactory(self.server.factory))
+        publisher = self.server.publisher(factory=wrapping)
         publisher.send(*start_frames(), keyframe(0))
-        viewer = self.world.player()
+        viewer = self.server.player()
         publisher.send(inter(40))
-        self.world.advance(WINDOW)
+        self.server.advance(WINDOW)
         publisher.reads.clear()
         publisher.send(inter(80))
         publisher.send(inter(120))
-        assert self.world.paused == 1
+        assert self.server.paused == 1
         assert publisher.reads == []
-        self.world.advance(WINDOW)
+        self.server.advance(WINDOW)
         viewer.pump()
         assert viewer.frames[-2:] == [inter(80), inter(120)]
         assert len(publisher.reads) == 1
         publisher.hang_up()
         # Nothing waits in the socket but the end.
-        self.world.advance(WINDOW)
-        assert reasons(self.world.told_of(publisher))[-1] == ("connection_closed", "the peer closed it")
+        self.server.advance(WINDOW)
+        assert reasons(self.server.told_of(publisher))[-1] == ("connection_closed", "the peer closed it")

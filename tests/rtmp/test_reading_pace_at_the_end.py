@@ -15,7 +15,7 @@ import attrs
 from rtmprelay.events import ConnectionClosed, Event, PublishStopped
 from rtmprelay.media import MediaFrame
 from tests.helpers import group, inter, keyframe, start_frames
-from tests.rtmp.paced_world import GARBAGE, PART, WINDOW, PacedClient, PacedTests, PacedWorld, reasons
+from tests.rtmp.paced_server import GARBAGE, PART, WINDOW, PacedClient, PacedServer, PacedTests, reasons
 
 # -- the end -------------------------------------------------------------------------------------------------
 
@@ -31,7 +31,7 @@ def without_chance(told: list[Event]) -> list[Event]:
 
 def half_close(publisher: PacedClient) -> None:
     publisher.socket.shutdown(socket.SHUT_WR)
-    publisher.world.turn()
+    publisher.server.turn()
 
 
 def frames_and_goodbye(publisher: PacedClient) -> None:
@@ -86,30 +86,30 @@ class EndTests(PacedTests):
         self, window: float, reading: float, end: Callable[[PacedClient], None], family: socket.AddressFamily
     ) -> tuple[list[Event], list[MediaFrame]]:
         """The events of the publisher's connection, and what a viewer got, if there is one."""
-        world = self.new_world(viewer=window, reading=reading)
+        server = self.new_server(viewer=window, reading=reading)
         watched = not reading
         if watched:
-            publisher, viewer = self.watched(world, family)
+            publisher, viewer = self.watched(server, family)
             publisher.send(inter(240))
         else:
-            publisher = world.publisher(family=family)
+            publisher = server.publisher(family=family)
             publisher.send(*start_frames(), *group(0), inter(200), inter(240))
         paused = bool(window or reading)
-        assert world.paused == paused
-        told = len(world.told_of(publisher))
+        assert server.paused == paused
+        told = len(server.told_of(publisher))
         end(publisher)
-        world.turn()
+        server.turn()
         if paused:
-            assert len(world.told_of(publisher)) == told, "it was noticed before the window closed"
+            assert len(server.told_of(publisher)) == told, "it was noticed before the window closed"
             # What has gathered is read when the window closes. The end behind it is found by the next read, which may
             # wait once more; of what is too much for one read, a small rest may too.
             for _ in range(2 if end is not many_frames_and_hang_up else 6):
-                world.advance(window or reading)
+                server.advance(window or reading)
         if watched:
             viewer.pump()
-        if any(isinstance(event, ConnectionClosed) for event in world.told_of(publisher)):
-            assert world.factory.reading_pace._timer is None
-        events = without_chance(world.told_of(publisher))
+        if any(isinstance(event, ConnectionClosed) for event in server.told_of(publisher)):
+            assert server.factory.reading_pace._timer is None
+        events = without_chance(server.told_of(publisher))
         return events, viewer.frames if watched else []
 
     def test_every_end_has_the_events_of_one_without_a_pause(self) -> None:
@@ -137,14 +137,14 @@ class EndTests(PacedTests):
 
     def test_the_end_alone_is_noticed_when_the_window_closes(self) -> None:
         for end in (PacedClient.hang_up, PacedClient.reset, half_close):
-            world = self.new_world(viewer=WINDOW)
-            publisher, _ = self.watched(world)
+            server = self.new_server(viewer=WINDOW)
+            publisher, _ = self.watched(server)
             end(publisher)
-            world.advance(WINDOW - PART)
-            assert reasons(world.told_of(publisher)) == []
-            world.advance(PART)
+            server.advance(WINDOW - PART)
+            assert reasons(server.told_of(publisher)) == []
+            server.advance(PART)
             why = "the peer broke it off" if end is PacedClient.reset else "the peer closed it"
-            assert reasons(world.told_of(publisher)) == [
+            assert reasons(server.told_of(publisher)) == [
                 ("publish_stopped", f"the connection was lost ({why})"),
                 ("connection_closed", why),
             ]
@@ -162,15 +162,15 @@ class EndTests(PacedTests):
         for family in (socket.AF_INET, socket.AF_UNIX):
             ends: list[list[Event]] = []
             for window in (0.0, WINDOW):
-                world = self.new_world(viewer=window)
-                publisher, _ = self.watched(world, family)
+                server = self.new_server(viewer=window)
+                publisher, _ = self.watched(server, family)
                 # It does not read: what the server has to say fills the socket, and the rest waits in the transport.
                 publisher.transport.write(bytes(8_000_000))
-                world.turn()
+                server.turn()
                 assert publisher.transport.dataBuffer
                 goodbye_and_hang_up(publisher)
-                world.advance(WINDOW)
-                ends.append(without_chance(world.told_of(publisher)))
+                server.advance(WINDOW)
+                ends.append(without_chance(server.told_of(publisher)))
             assert reasons(ends[0]) == reasons(ends[1])
             assert reasons(ends[1])[0] == ("publish_stopped", "the publisher ended it")
 
@@ -180,18 +180,18 @@ class OurEndTests(PacedTests):
 
     def test_server_stops_while_sockets_are_left_alone(self) -> None:
         for reading in (0.0, WINDOW):
-            world = self.new_world(viewer=WINDOW, reading=reading)
-            publisher, viewer = self.watched(world)
+            server = self.new_server(viewer=WINDOW, reading=reading)
+            publisher, viewer = self.watched(server)
             publisher.send(inter(240))
-            unwatched = world.publisher("unwatched")
+            unwatched = server.publisher("unwatched")
             unwatched.send(*start_frames(), keyframe(0))
-            assert world.paused == (2 if reading else 1)
-            stopped = world.factory.shut_down()
-            world.turn()
+            assert server.paused == (2 if reading else 1)
+            stopped = server.factory.shut_down()
+            server.turn()
             self.successResultOf(stopped)
-            assert world.readers == []
-            assert world.reactor.getWriters() == []
-            assert world.clock.getDelayedCalls() == []
+            assert server.readers == []
+            assert server.reactor.getWriters() == []
+            assert server.clock.getDelayedCalls() == []
             publisher.pump()
             assert publisher.codes == ["NetStream.Unpublish.Success"]
             viewer.pump()
@@ -200,32 +200,32 @@ class OurEndTests(PacedTests):
         """Reading on would find the end, and throw away what is still to be sent."""
         publisher, _ = self.watched(family=socket.AF_UNIX)
         half_close(publisher)
-        assert self.world.paused == 1
+        assert self.server.paused == 1
         # More than the socket takes at once.
         publisher.transport.write(bytes(4_000_000))
         publisher.protocol.close_politely("a test ends it")
-        self.world.advance(WINDOW)
+        self.server.advance(WINDOW)
         received = 0
-        while data := receive(publisher, self.world):
+        while data := receive(publisher, self.server):
             received += len(data)
         assert received == 4_000_000
-        assert reasons(self.world.told_of(publisher))[-1] == ("connection_closed", "a test ends it")
+        assert reasons(self.server.told_of(publisher))[-1] == ("connection_closed", "a test ends it")
 
     def test_a_cut_connection_is_read_no_more(self) -> None:
         publisher, viewer = self.watched()
         publisher.send(inter(240))
         publisher.protocol.close_now("a test cuts it")
         # The pause ends before the reactor gets round to closing it.
-        self.world.clock.advance(WINDOW)
+        self.server.clock.advance(WINDOW)
         assert publisher.reads == []
-        self.world.turn()
+        self.server.turn()
         viewer.pump()
         assert viewer.frames == []
-        assert reasons(self.world.told_of(publisher)) == [
+        assert reasons(self.server.told_of(publisher)) == [
             ("publish_stopped", "the connection was lost (a test cuts it)"),
             ("connection_closed", "a test cuts it"),
         ]
-        assert self.world.factory.reading_pace._timer is None
+        assert self.server.factory.reading_pace._timer is None
 
     def test_nothing_is_left_of_a_connection_that_has_gone(self) -> None:
         publisher, _ = self.watched()
@@ -235,19 +235,19 @@ class OurEndTests(PacedTests):
         )
         publisher.send(inter(240))
         publisher.hang_up()
-        self.world.advance(WINDOW)
-        self.world.advance(WINDOW)
-        self.world.clients.remove(publisher)
+        self.server.advance(WINDOW)
+        self.server.advance(WINDOW)
+        self.server.clients.remove(publisher)
         del publisher
         gc.collect()
         assert transport() is None
         assert reading() is None
 
 
-def receive(client: PacedClient, world: PacedWorld) -> bytes:
+def receive(client: PacedClient, server: PacedServer) -> bytes:
     """What a client reads next; nothing at the end."""
     for _ in range(20):
-        world.turn()
+        server.turn()
         try:
             return client.socket.recv(65_536)
         except BlockingIOError:

@@ -8,16 +8,16 @@ from twisted.internet.task import Clock
 from rtmprelay.streams.fan_out import ENOUGH_BYTES, ENOUGH_FRAMES
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.merging import Merging, Pace
+from tests.streams.harness import HEADERS, StreamHarness, pictures
 from tests.streams.helpers import FakePublisher, video
 from tests.streams.merging_helpers import ENCODER, WINDOW, Receiver, encoded
-from tests.streams.scene import HEADERS, Scene, pictures
 
 
-def impatient_scene(server: float = WINDOW) -> Scene:
+def harness_of_a_hurried_viewer(server: float = WINDOW) -> StreamHarness:
     """Servers may wait, but a viewer may not: so nothing waits in the publisher's socket, and all in the window."""
-    scene = Scene(0.0, server)
-    scene.add()
-    return scene
+    harness = StreamHarness(0.0, server)
+    harness.add()
+    return harness
 
 
 # -- waiting -------------------------------------------------------------------------------------------------
@@ -25,31 +25,31 @@ def impatient_scene(server: float = WINDOW) -> Scene:
 
 @pytest.mark.parametrize("pace", [Pace.VIEWER, Pace.SERVER])
 def test_frames_of_one_window_are_one_write(pace: Pace) -> None:
-    scene = Scene()
-    receivers = [scene.add(pace) for _ in range(3)]
+    harness = StreamHarness()
+    receivers = [harness.add(pace) for _ in range(3)]
     ENCODER.calls = 0
     for time in (0, 13, 26):
-        scene.send(*pictures(time))
+        harness.send(*pictures(time))
         assert all(receiver.writes == [] for receiver in receivers)
-        scene.advance(0.013)
-    assert scene.timers == 1
-    scene.advance(0.002)
+        harness.advance(0.013)
+    assert harness.timers == 1
+    harness.advance(0.002)
     assert [receiver.frames for receiver in receivers] == [encoded(pictures(0, 13, 26))] * 3
     assert [len(receiver.writes) for receiver in receivers] == [1, 1, 1]
     assert ENCODER.calls == 1
-    assert scene.timers == 0
+    assert harness.timers == 0
 
 
 def test_the_window_begins_with_the_first_frame_and_no_frame_prolongs_it() -> None:
-    scene = impatient_scene(server=1 / 16)
-    receiver = scene.add(Pace.SERVER)
+    harness = harness_of_a_hurried_viewer(server=1 / 16)
+    receiver = harness.add(Pace.SERVER)
     arrivals: list[float] = []
     for step in range(100):
-        scene.send(video(step * 16, key=step == 0))
+        harness.send(video(step * 16, key=step == 0))
         before = len(receiver.writes)
-        scene.advance(1 / 64)
+        harness.advance(1 / 64)
         if len(receiver.writes) > before:
-            arrivals.append(scene.clock.seconds())
+            arrivals.append(harness.clock.seconds())
     assert arrivals == [number / 16 for number in range(1, 26)]
     assert len(receiver.frames) == 100
 
@@ -125,52 +125,52 @@ def test_load_opens_the_window_and_its_end_closes_it() -> None:
 
 
 def test_enough_bytes_wait_for_nothing() -> None:
-    scene = Scene()
-    receiver = scene.add()
-    scene.send(video(0, key=True, size=ENOUGH_BYTES))
+    harness = StreamHarness()
+    receiver = harness.add()
+    harness.send(video(0, key=True, size=ENOUGH_BYTES))
     assert len(receiver.frames) == 1
-    assert scene.timers == 0
+    assert harness.timers == 0
 
 
 def test_enough_bytes_together_wait_no_longer() -> None:
-    scene = Scene()
-    receiver = scene.add()
-    scene.send(video(0, key=True, size=ENOUGH_BYTES - 10))
-    scene.send(video(1, size=9))
+    harness = StreamHarness()
+    receiver = harness.add()
+    harness.send(video(0, key=True, size=ENOUGH_BYTES - 10))
+    harness.send(video(1, size=9))
     assert receiver.frames == []
-    scene.send(video(2, size=1))
+    harness.send(video(2, size=1))
     assert len(receiver.frames) == 3
     assert len(receiver.writes) == 1
-    assert scene.timers == 0
+    assert harness.timers == 0
 
 
 @pytest.mark.parametrize("in_one_batch", [True, False])
 def test_enough_frames_wait_no_longer(in_one_batch: bool) -> None:
-    scene = Scene()
-    receiver = scene.add()
+    harness = StreamHarness()
+    receiver = harness.add()
     frames = [video(time, key=time == 0) for time in range(ENOUGH_FRAMES)]
     if in_one_batch:
-        scene.send(*frames)
+        harness.send(*frames)
     else:
         for frame in frames[:-1]:
-            scene.send(frame)
+            harness.send(frame)
         assert receiver.frames == []
-        scene.send(frames[-1])
+        harness.send(frames[-1])
     assert receiver.frames == encoded(frames)
-    assert scene.timers == 0
+    assert harness.timers == 0
 
 
 def test_the_next_window_is_a_whole_one() -> None:
     """After frames that were enough, the timer of before is gone."""
-    scene = impatient_scene()
-    receiver = scene.add(Pace.SERVER)
-    scene.send(video(0, key=True))
-    scene.advance(0.03)
-    scene.send(video(30, size=ENOUGH_BYTES))
-    scene.send(video(31))
-    scene.advance(0.039)
+    harness = harness_of_a_hurried_viewer()
+    receiver = harness.add(Pace.SERVER)
+    harness.send(video(0, key=True))
+    harness.advance(0.03)
+    harness.send(video(30, size=ENOUGH_BYTES))
+    harness.send(video(31))
+    harness.advance(0.039)
     assert len(receiver.frames) == 2
-    scene.advance(0.002)
+    harness.advance(0.002)
     assert len(receiver.frames) == 3
 
 
@@ -178,55 +178,55 @@ def test_the_next_window_is_a_whole_one() -> None:
 
 
 def test_viewers_are_not_held_because_servers_are() -> None:
-    scene = Scene(viewer=0.0, server=0.02)
-    viewer, server, recorder = scene.add(), scene.add(Pace.SERVER), scene.add(Pace.AT_ONCE)
-    scene.send(*pictures(0))
-    scene.send(*pictures(1))
+    harness = StreamHarness(viewer=0.0, server=0.02)
+    viewer, server, recorder = harness.add(), harness.add(Pace.SERVER), harness.add(Pace.AT_ONCE)
+    harness.send(*pictures(0))
+    harness.send(*pictures(1))
     assert (len(viewer.writes), len(server.writes), len(recorder.writes)) == (2, 0, 2)
-    scene.advance(0.021)
+    harness.advance(0.021)
     assert (len(viewer.writes), len(server.writes), len(recorder.writes)) == (2, 1, 2)
     assert viewer.frames == server.frames == recorder.frames == encoded(pictures(0, 1))
 
 
 def test_recorder_gets_each_frame_as_it_comes() -> None:
-    scene = Scene()
-    viewer, recorder = scene.add(), scene.add(Pace.AT_ONCE)
-    scene.send(*pictures(0))
+    harness = StreamHarness()
+    viewer, recorder = harness.add(), harness.add(Pace.AT_ONCE)
+    harness.send(*pictures(0))
     assert (len(viewer.frames), len(recorder.frames)) == (0, 1)
 
 
 def test_reading_pause_is_that_of_the_subscriber_with_the_shortest_window() -> None:
-    scene = Scene(viewer=0.04, server=0.014, reading=0.03)
-    stream = scene.stream
-    scene.send(*pictures(0))
+    harness = StreamHarness(viewer=0.04, server=0.014, reading=0.03)
+    stream = harness.stream
+    harness.send(*pictures(0))
     assert (stream.reading_pause, stream.is_watched) == (0.03, False)
-    recorder = scene.add(Pace.AT_ONCE)
-    scene.send(*pictures(1))
+    recorder = harness.add(Pace.AT_ONCE)
+    harness.send(*pictures(1))
     assert (stream.reading_pause, stream.is_watched) == (0.03, False)
-    viewer = scene.add()
-    scene.send(*pictures(2))
+    viewer = harness.add()
+    harness.send(*pictures(2))
     assert (stream.reading_pause, stream.is_watched) == (0.04, True)
-    server = scene.add(Pace.SERVER)
-    scene.send(*pictures(3))
+    server = harness.add(Pace.SERVER)
+    harness.send(*pictures(3))
     assert (stream.reading_pause, stream.is_watched) == (0.014, True)
     for receiver in (viewer, recorder, server):
         stream.unsubscribe(receiver)
-    scene.send(*pictures(4))
+    harness.send(*pictures(4))
     assert (stream.reading_pause, stream.is_watched) == (0.03, False)
 
 
 def test_time_spent_in_the_socket_shortens_the_window() -> None:
-    scene = Scene(viewer=0.04, server=0.014)
-    viewer, server = scene.add(), scene.add(Pace.SERVER)
-    scene.send(*pictures(0))
-    scene.advance(0.041)
+    harness = StreamHarness(viewer=0.04, server=0.014)
+    viewer, server = harness.add(), harness.add(Pace.SERVER)
+    harness.send(*pictures(0))
+    harness.advance(0.041)
     # The socket is left alone for 14 ms: a server's frames have waited enough, a viewer's have 26 ms left.
-    assert scene.stream.reading_pause == 0.014
-    scene.send(*pictures(50), waited=0.014)
+    assert harness.stream.reading_pause == 0.014
+    harness.send(*pictures(50), waited=0.014)
     assert (len(viewer.frames), len(server.frames)) == (1, 2)
-    scene.advance(0.025)
+    harness.advance(0.025)
     assert len(viewer.frames) == 1
-    scene.advance(0.002)
+    harness.advance(0.002)
     assert len(viewer.frames) == 2
 
 
@@ -236,26 +236,26 @@ def test_time_spent_in_the_socket_shortens_the_window() -> None:
 @pytest.mark.parametrize("newcomers_pace", list(Pace))
 @pytest.mark.parametrize("pace", list(Pace))
 def test_a_newcomer_gets_each_frame_once(pace: Pace, newcomers_pace: Pace) -> None:
-    scene = Scene()
-    receiver = scene.add(pace)
-    scene.send(*HEADERS, *pictures(0, 40))
-    scene.send(*pictures(80))
-    newcomer = scene.add(newcomers_pace)
+    harness = StreamHarness()
+    receiver = harness.add(pace)
+    harness.send(*HEADERS, *pictures(0, 40))
+    harness.send(*pictures(80))
+    newcomer = harness.add(newcomers_pace)
     # What waited was handed on: it is in what the newcomer begins with.
     assert receiver.frames == encoded([*HEADERS, *pictures(0, 40, 80)])
     assert newcomer.frames == receiver.frames
-    assert scene.timers == 0
-    scene.send(*pictures(120))
-    scene.advance(WINDOW)
+    assert harness.timers == 0
+    harness.send(*pictures(120))
+    harness.advance(WINDOW)
     assert receiver.frames == newcomer.frames == encoded([*HEADERS, *pictures(0, 40, 80, 120)])
 
 
 def test_a_newcomer_without_a_publisher_begins_with_nothing() -> None:
-    scene = Scene()
-    scene.add()
-    scene.send(*pictures(0))
-    scene.registry.unpublish(scene.stream, scene.publisher, True)
-    assert scene.add().log == []
+    harness = StreamHarness()
+    harness.add()
+    harness.send(*pictures(0))
+    harness.registry.unpublish(harness.stream, harness.publisher, True)
+    assert harness.add().log == []
 
 
 # -- those who leave ------------------------------------------------------------------------------------------
@@ -263,26 +263,26 @@ def test_a_newcomer_without_a_publisher_begins_with_nothing() -> None:
 
 @pytest.mark.parametrize("pace", [Pace.VIEWER, Pace.SERVER])
 def test_the_last_one_to_leave_leaves_no_timer_behind(pace: Pace) -> None:
-    scene = Scene()
-    first, last = scene.add(pace), scene.add(pace)
-    scene.send(*pictures(0))
-    scene.stream.unsubscribe(first)
-    assert scene.timers == 1
-    scene.stream.unsubscribe(last)
-    assert scene.timers == 0
-    scene.advance(1)
+    harness = StreamHarness()
+    first, last = harness.add(pace), harness.add(pace)
+    harness.send(*pictures(0))
+    harness.stream.unsubscribe(first)
+    assert harness.timers == 1
+    harness.stream.unsubscribe(last)
+    assert harness.timers == 0
+    harness.advance(1)
     assert first.frames == last.frames == []
     # And nobody who comes later gets what waited for them, except as part of the beginning.
-    assert scene.add(pace).frames == encoded(pictures(0))
+    assert harness.add(pace).frames == encoded(pictures(0))
 
 
 def test_subscriber_that_stays_gets_the_waiting_frames() -> None:
-    scene = Scene()
-    first, second = scene.add(), scene.add()
-    scene.send(*pictures(0))
-    scene.stream.unsubscribe(first)
-    scene.send(*pictures(40))
-    scene.advance(WINDOW)
+    harness = StreamHarness()
+    first, second = harness.add(), harness.add()
+    harness.send(*pictures(0))
+    harness.stream.unsubscribe(first)
+    harness.send(*pictures(40))
+    harness.advance(WINDOW)
     assert second.frames == encoded(pictures(0, 40))
     assert first.frames == []
 
@@ -292,45 +292,45 @@ def test_subscriber_that_stays_gets_the_waiting_frames() -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_what_waits_is_delivered_before_the_end_is_told(clean: bool) -> None:
-    scene = Scene()
-    receivers = [scene.add(pace) for pace in Pace]
-    scene.send(*pictures(0, 40))
-    scene.registry.unpublish(scene.stream, scene.publisher, clean)
+    harness = StreamHarness()
+    receivers = [harness.add(pace) for pace in Pace]
+    harness.send(*pictures(0, 40))
+    harness.registry.unpublish(harness.stream, harness.publisher, clean)
     for receiver in receivers:
         assert receiver.log == [*encoded(pictures(0, 40)), b"left"]
-    assert scene.timers == 0
+    assert harness.timers == 0
 
 
 def test_what_waits_is_delivered_before_another_publisher_takes_over() -> None:
-    scene = Scene(viewer=6.0, server=6.0)
-    receivers = [scene.add(pace) for pace in Pace]
-    scene.send(*pictures(0))
-    scene.advance(5.5)
-    scene.registry.publish("live/cam", FakePublisher("c000002"), scene.clock.seconds())
-    assert scene.publisher.superseded == 1
-    assert scene.timers == 0
+    harness = StreamHarness(viewer=6.0, server=6.0)
+    receivers = [harness.add(pace) for pace in Pace]
+    harness.send(*pictures(0))
+    harness.advance(5.5)
+    harness.registry.publish("live/cam", FakePublisher("c000002"), harness.clock.seconds())
+    assert harness.publisher.superseded == 1
+    assert harness.timers == 0
     for receiver in receivers:
         assert receiver.log == [*encoded(pictures(0)), b"left", b"returned"]
 
 
 def test_returning_publisher_begins_a_new_window() -> None:
-    scene = Scene()
-    receivers = [scene.add(pace) for pace in Pace]
-    scene.send(*pictures(0))
-    scene.registry.unpublish(scene.stream, scene.publisher, False)
-    scene.registry.publish("live/cam", FakePublisher("c000002"), 0.0)
-    scene.send(video(0, key=True))
-    scene.advance(WINDOW)
+    harness = StreamHarness()
+    receivers = [harness.add(pace) for pace in Pace]
+    harness.send(*pictures(0))
+    harness.registry.unpublish(harness.stream, harness.publisher, False)
+    harness.registry.publish("live/cam", FakePublisher("c000002"), 0.0)
+    harness.send(video(0, key=True))
+    harness.advance(WINDOW)
     for receiver in receivers:
         assert receiver.log[:3] == [*encoded(pictures(0)), b"left", b"returned"]
         assert len(receiver.log) == 4
 
 
 def test_a_stream_that_is_forgotten_leaves_no_timer() -> None:
-    scene = Scene()
-    receiver = scene.add()
-    scene.send(*pictures(0))
-    scene.registry.unpublish(scene.stream, scene.publisher, True)
-    scene.registry.leave(scene.stream, receiver)
-    assert len(scene.registry) == 0
-    assert scene.timers == 0
+    harness = StreamHarness()
+    receiver = harness.add()
+    harness.send(*pictures(0))
+    harness.registry.unpublish(harness.stream, harness.publisher, True)
+    harness.registry.leave(harness.stream, receiver)
+    assert len(harness.registry) == 0
+    assert harness.timers == 0

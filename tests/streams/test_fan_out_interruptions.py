@@ -10,9 +10,9 @@ from typing_extensions import override
 
 from rtmprelay.streams.frames import FrameBatch
 from rtmprelay.streams.merging import Pace
+from tests.streams.harness import HEADERS, StreamHarness, pictures
 from tests.streams.helpers import video
 from tests.streams.merging_helpers import ENCODER, WINDOW, Meddler, Receiver, encoded
-from tests.streams.scene import HEADERS, Scene, pictures
 
 # -- those who fail -------------------------------------------------------------------------------------------
 
@@ -24,32 +24,32 @@ def fail() -> None:
 @pytest.mark.parametrize("phase", ["asked", "writing"])
 @pytest.mark.parametrize("position", [0, 1, 2])
 def test_failing_subscriber_is_removed_and_others_get_every_frame(phase: str, position: int) -> None:
-    scene = Scene()
+    harness = StreamHarness()
     good: list[Receiver] = []
     for number in range(3):
         if number == position:
-            scene.stream.subscribe(Meddler(**{phase: fail}))
-        good.append(scene.add())
-    scene.send(*pictures(0))
+            harness.stream.subscribe(Meddler(**{phase: fail}))
+        good.append(harness.add())
+    harness.send(*pictures(0))
     with capturedLogs() as logged:
-        scene.advance(WINDOW)
-    scene.send(*pictures(40))
-    scene.advance(WINDOW)
+        harness.advance(WINDOW)
+    harness.send(*pictures(40))
+    harness.advance(WINDOW)
     assert [receiver.frames for receiver in good] == [encoded(pictures(0, 40))] * 3
     (line,) = logged
     assert line["log_format"].startswith("A consumer of {stream} failed")
     assert line["log_failure"].type is ValueError
-    assert scene.stream.subscribers == tuple(good)
+    assert harness.stream.subscribers == tuple(good)
 
 
 def test_subscriber_failing_at_the_start_of_a_window_leaves_no_timer() -> None:
-    scene = Scene(viewer=0.0)
-    scene.stream.subscribe(Meddler(writing=fail))
+    harness = StreamHarness(viewer=0.0)
+    harness.stream.subscribe(Meddler(writing=fail))
     with capturedLogs() as logged:
-        scene.send(*pictures(0))
+        harness.send(*pictures(0))
     assert len(logged) == 1
-    assert scene.stream.subscribers == ()
-    assert scene.timers == 0
+    assert harness.stream.subscribers == ()
+    assert harness.timers == 0
 
 
 # -- those who do something in the middle of a delivery -------------------------------------------------------
@@ -63,21 +63,21 @@ class Middle:
     """A meddler between two others at each pace, who does something when frames come."""
 
     def __init__(self, seconds: float, phase: str, meddlers_pace: Pace = Pace.VIEWER) -> None:
-        self.scene = Scene(seconds, seconds)
-        self.scene.send(*HEADERS, *pictures(0))
+        self.harness = StreamHarness(seconds, seconds)
+        self.harness.send(*HEADERS, *pictures(0))
         self.expected = [*HEADERS, *pictures(0, 40, 80)]
         self.action: Callable[[], None] = lambda: None
-        self.before = [self.scene.add(pace) for pace in Pace]
-        self.meddler = self.scene.add(meddlers_pace, Meddler(**{phase: lambda: self.action()}))
-        self.after = [self.scene.add(pace) for pace in Pace]
+        self.before = [self.harness.add(pace) for pace in Pace]
+        self.meddler = self.harness.add(meddlers_pace, Meddler(**{phase: lambda: self.action()}))
+        self.after = [self.harness.add(pace) for pace in Pace]
 
     def run(self) -> None:
         """Send, with the action in the middle of it; then once more, undisturbed."""
-        self.scene.send(*pictures(40))
-        self.scene.advance(WINDOW)
-        self.scene.send(*pictures(80))
-        self.scene.advance(WINDOW)
-        assert self.scene.timers == 0
+        self.harness.send(*pictures(40))
+        self.harness.advance(WINDOW)
+        self.harness.send(*pictures(80))
+        self.harness.advance(WINDOW)
+        assert self.harness.timers == 0
 
     def assert_complete(self, *others: Receiver) -> None:
         for receiver in (*self.before, *self.after, *others):
@@ -94,7 +94,7 @@ def test_newcomer_subscribed_during_a_delivery_gets_each_frame_once(
     """The newcomer gets each frame exactly once, also those that are being delivered just then."""
     middle = Middle(seconds, phase, meddlers_pace)
     newcomer = Receiver()
-    middle.action = lambda: middle.scene.stream.subscribe(newcomer, newcomers_pace)
+    middle.action = lambda: middle.harness.stream.subscribe(newcomer, newcomers_pace)
     middle.run()
     middle.assert_complete(middle.meddler, newcomer)
 
@@ -103,7 +103,7 @@ def test_newcomer_subscribed_during_a_delivery_gets_each_frame_once(
 @IN_EACH_PHASE
 def test_subscriber_that_leaves_during_a_delivery_gets_no_later_frames(seconds: float, phase: str) -> None:
     middle = Middle(seconds, phase)
-    middle.action = lambda: middle.scene.stream.unsubscribe(middle.meddler)
+    middle.action = lambda: middle.harness.stream.unsubscribe(middle.meddler)
     middle.run()
     middle.assert_complete()
     assert middle.meddler.frames == encoded(middle.expected[:-1])
@@ -121,12 +121,12 @@ def test_subscriber_closed_during_a_delivery_is_not_written_to(seconds: float, p
     def close_both() -> None:
         for receiver in (asked, not_asked):
             receiver.close()
-            middle.scene.registry.leave(middle.scene.stream, receiver)
+            middle.harness.registry.leave(middle.harness.stream, receiver)
 
     middle.action = close_both
     before = account.messages_in
     # The figures of those who are closed between being asked and being written to say "sent": that is checked below.
-    middle.scene.receivers.clear()
+    middle.harness.receivers.clear()
     middle.run()
     middle.before.remove(asked)
     middle.after.remove(not_asked)
@@ -146,14 +146,14 @@ def test_publish_ended_during_a_delivery_reaches_others_after_the_frames(
 ) -> None:
     """Everybody else gets all frames, and hears of the end behind them."""
     middle = Middle(seconds, phase)
-    scene = middle.scene
-    middle.action = lambda: scene.registry.unpublish(scene.stream, scene.publisher, clean)
-    scene.send(*pictures(40))
-    scene.advance(WINDOW)
+    harness = middle.harness
+    middle.action = lambda: harness.registry.unpublish(harness.stream, harness.publisher, clean)
+    harness.send(*pictures(40))
+    harness.advance(WINDOW)
     for receiver in (*middle.before, *middle.after):
         assert receiver.log == [*encoded(middle.expected[:-1]), b"left"]
     assert middle.meddler.frames == encoded(middle.expected[:-1])
-    assert scene.timers == 0
+    assert harness.timers == 0
 
 
 @BOTH_WINDOWS
@@ -161,18 +161,18 @@ def test_publish_ended_during_a_delivery_reaches_others_after_the_frames(
 def test_stream_emptied_during_a_delivery_leaves_no_timer(seconds: float, phase: str) -> None:
     """No timer is left for nobody, at whichever pace."""
     middle = Middle(seconds, phase)
-    scene = middle.scene
+    harness = middle.harness
 
     def empty() -> None:
-        for receiver in list(scene.stream.subscribers):
-            scene.stream.unsubscribe(receiver)
+        for receiver in list(harness.stream.subscribers):
+            harness.stream.unsubscribe(receiver)
 
     middle.action = empty
-    scene.receivers.clear()
-    scene.send(*pictures(40))
-    scene.advance(WINDOW)
-    assert scene.stream.subscribers == ()
-    assert scene.timers == 0
+    harness.receivers.clear()
+    harness.send(*pictures(40))
+    harness.advance(WINDOW)
+    assert harness.stream.subscribers == ()
+    assert harness.timers == 0
 
 
 @BOTH_WINDOWS
@@ -180,16 +180,16 @@ def test_stream_emptied_during_a_delivery_leaves_no_timer(seconds: float, phase:
 def test_frames_published_during_a_delivery_keep_the_order(seconds: float, phase: str) -> None:
     """A publisher in this very process, say: the order stays."""
     middle = Middle(seconds, phase)
-    scene = middle.scene
+    harness = middle.harness
     extra = [video(41), video(42)]
 
     def publish() -> None:
-        scene.stream.publish_frames(extra, scene.clock.seconds())
-        scene.stream.flush()
+        harness.stream.publish_frames(extra, harness.clock.seconds())
+        harness.stream.flush()
 
     middle.action = publish
-    scene.send(*pictures(40))
-    scene.advance(WINDOW)
+    harness.send(*pictures(40))
+    harness.advance(WINDOW)
     for receiver in (*middle.before, *middle.after):
         assert receiver.frames == encoded([*HEADERS, *pictures(0, 40), *extra])
 
@@ -209,17 +209,17 @@ def test_every_subscriber_is_asked_before_anything_is_written() -> None:
             order.append("written")
             super().keep(data)
 
-    scene = Scene(viewer=0.0)
+    harness = StreamHarness(viewer=0.0)
     for _ in range(3):
-        scene.add(receiver=Noting())
-    scene.send(*pictures(0))
+        harness.add(receiver=Noting())
+    harness.send(*pictures(0))
     assert order == ["asked"] * 3 + ["written"] * 3
 
 
 def test_two_consumers_of_a_transport_that_fills_up_both_write_and_then_wait() -> None:
     """Two consumers of one connection: both were asked, so both write; from then on both wait."""
-    scene = Scene(viewer=0.0)
-    first, second = scene.add(), scene.add()
+    harness = StreamHarness(viewer=0.0)
+    first, second = harness.add(), harness.add()
 
     def full(write: Callable[[bytes], None]) -> Callable[[bytes], None]:
         def write_and_fill(data: bytes) -> None:
@@ -230,8 +230,8 @@ def test_two_consumers_of_a_transport_that_fills_up_both_write_and_then_wait() -
         return write_and_fill
 
     first.attach(full(first.keep), ENCODER)
-    scene.send(*pictures(0))
-    scene.send(*pictures(40))
+    harness.send(*pictures(0))
+    harness.send(*pictures(40))
     assert first.frames == second.frames == encoded(pictures(0))
     assert (first.messages_queued, second.messages_queued) == (1, 1)
-    scene.check()
+    harness.check()

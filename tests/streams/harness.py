@@ -13,7 +13,7 @@ from tests.streams.merging_helpers import WINDOW, FixedMerging, Receiver
 HEADERS = [video_header(), audio_header()]
 
 
-class Scene:
+class StreamHarness:
     """A stream with windows as the test wants them, and everybody who listens to it."""
 
     def __init__(self, viewer: float = WINDOW, server: float = WINDOW, reading: float = 0.0) -> None:

@@ -45,7 +45,7 @@ GARBAGE = b"\x02\x00\x00\x00\x00\x00\x04\x01\x00\x00\x00\x00\x00\x00\x00\x00"
 _NO_GOODBYE = struct.pack("ii", 1, 0)
 
 
-class PacedWorld:
+class PacedServer:
     """A server whose windows are as wide as the test says."""
 
     def __init__(self, viewer: float = 0.0, server: float = 0.0, reading: float = 0.0) -> None:
@@ -143,8 +143,8 @@ class PacedWorld:
 class PacedClient:
     """A client at the other end of a real socket, moved by the test."""
 
-    def __init__(self, world: PacedWorld, own_end: socket.socket, protocol: RtmpServerProtocol) -> None:
-        self.world = world
+    def __init__(self, server: PacedServer, own_end: socket.socket, protocol: RtmpServerProtocol) -> None:
+        self.server = server
         self.socket = own_end
         self.protocol = protocol
         self.session = ClientSession("live", "rtmp://127.0.0.1/live")
@@ -178,7 +178,7 @@ class PacedClient:
             self.socket.settimeout(10)
             self.socket.sendall(data)
             self.socket.setblocking(False)
-        self.world.turn()
+        self.server.turn()
 
     def pump(self) -> None:
         """Send what the session has to say, and read what the server said."""
@@ -213,12 +213,12 @@ class PacedClient:
         """Go without a goodbye."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_GOODBYE)
         self.socket.close()
-        self.world.turn()
+        self.server.turn()
 
     def hang_up(self) -> None:
         """Close the connection."""
         self.socket.close()
-        self.world.turn()
+        self.server.turn()
 
 
 def _pair(family: socket.AddressFamily) -> tuple[socket.socket, socket.socket]:
@@ -239,23 +239,23 @@ class PacedTests(SynchronousTestCase):
 
     @override
     def setUp(self) -> None:
-        self.world = self.new_world(viewer=WINDOW)
+        self.server = self.new_server(viewer=WINDOW)
 
-    def new_world(self, viewer: float = 0.0, server: float = 0.0, reading: float = 0.0) -> PacedWorld:
-        world = PacedWorld(viewer, server, reading)
-        self.addCleanup(world.close)
-        return world
+    def new_server(self, viewer: float = 0.0, server: float = 0.0, reading: float = 0.0) -> PacedServer:
+        made = PacedServer(viewer, server, reading)
+        self.addCleanup(made.close)
+        return made
 
     def watched(
-        self, world: PacedWorld | None = None, family: socket.AddressFamily = socket.AF_INET
+        self, server: PacedServer | None = None, family: socket.AddressFamily = socket.AF_INET
     ) -> tuple[PacedClient, PacedClient]:
         """A publisher and a viewer; whatever is sent next is left in the socket."""
-        world = world or self.world
-        publisher = world.publisher(family=family)
+        server = server or self.server
+        publisher = server.publisher(family=family)
         publisher.send(*start_frames(), *group(0))
-        viewer = world.player()
+        viewer = server.player()
         publisher.send(inter(200))
-        world.advance(WINDOW)
+        server.advance(WINDOW)
         viewer.pump()
         viewer.frames.clear()
         publisher.reads.clear()
