@@ -89,12 +89,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     left_out = config.stash.get(LEFT_OUT, None) or Counter()
     shortened = config.stash.get(SHORTENED, None) or Counter()
     parts = [
-        f"{count.total()} {what} ({', '.join(f'{folder} {number}' for folder, number in sorted(count.items()))})"
-        for count, what in ((left_out, "tests that take minutes"), (shortened, "tests with all their rounds"))
+        f"{what}: {count.total()} ({', '.join(f'{folder} {number}' for folder, number in sorted(count.items()))})"
+        for count, what in (
+            (left_out, "tests that take minutes"),
+            (shortened, "all rounds and examples of tests"),
+        )
         if count
     ]
     if parts:
-        terminalreporter.write_line(f"Not run by default: {', and '.join(parts)}. pytest --full runs them.")
+        terminalreporter.write_line(f"Not run by default, but with --full: {'; '.join(parts)}")
 
 
 @pytest.hookimpl(optionalhook=True)

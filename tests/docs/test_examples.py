@@ -90,7 +90,7 @@ def test_haproxy_understands_its_file(tmp_path: Path, certificate: tuple[Path, P
 
 
 class ProxiedClient(BlockingClient):
-    """A client as haproxy hands it on: behind a header of the PROXY protocol, version 2."""
+    """A client as haproxy passes it on: after a header of the PROXY protocol, version 2."""
 
     def __init__(self, port: int, host: str) -> None:
         self._host = host

@@ -101,7 +101,7 @@ class Crowd:
                 client.send(*group(self.times[stream], size=2000))
                 self.times[stream] += 200
         for client in (*self.players, *self.publishers.values()):
-            # What they got is compared elsewhere; here it would only fill the memory.
+            # Other tests compare what they got; here it would only fill the memory.
             client.frames.clear()
             del client.events[:-50]
         await deferLater(the_reactor(), 0.002)
@@ -271,7 +271,7 @@ async def soak(folder: Path, log: KeptLog) -> None:
     await until(lambda: open_files() <= files, "the closing of all files")
     crowd.events.events.clear()
     log.clear()
-    # Whoever went last may be known to the reactor for a moment.
+    # The reactor may know the last client for a moment.
     with suppress(AssertionError):
         await until(lambda: not grown_since(objects), "the end of all objects")
     assert not grown_since(objects)

@@ -85,7 +85,7 @@ def test_pictures_get_the_same_times_in_every_split(
 
 @given(streams(), st.lists(st.integers(0, 30), max_size=8))
 def test_no_picture_is_a_break_to_a_browser(frames: list[MediaFrame], cuts: list[int]) -> None:
-    """One that is decoded more than twice the length of the one before behind it would be, and nothing shown behind it."""
+    """A picture decoded later than twice the length of the one before would be one: nothing after it would be shown."""
     found = samples(make(*split(frames, cuts)), VIDEO)
     for before, sample in pairwise(found):
         assert sample.flags == KEY or sample.decoded - before.decoded <= 2 * before.duration

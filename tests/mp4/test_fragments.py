@@ -200,7 +200,7 @@ def test_a_late_reader_begins_at_zero() -> None:
     assert [sample.decoded for sample in samples(found, AUDIO)] == [441]
 
 
-def test_time_goes_on_behind_the_end_of_the_circle() -> None:
+def test_time_goes_on_after_timestamps_wrap() -> None:
     """RTMP timestamps begin again after 49 days; a reader that stays longer notices nothing."""
     begin = TIMESTAMP_MODULUS - 1000
     step = 1_000_000_000
@@ -283,7 +283,7 @@ def one_by_one(*times: int) -> list[tuple[int, int, int]]:
     return [(sample.decoded, sample.shown, sample.duration) for sample in samples(found, VIDEO)]
 
 
-def test_behind_skipped_pictures_decoding_makes_up_for_the_time() -> None:
+def test_decoding_makes_up_for_the_time_after_skipped_pictures() -> None:
     """They are shown when they should be; the usual 33 ms may be doubled at each step."""
     assert one_by_one(0, 33, 67, 267, 300, 333) == [
         (0, 0, 33),

@@ -140,8 +140,8 @@ OPUS_HEADS = [
 
 @pytest.mark.parametrize(("head", "specific"), OPUS_HEADS)
 def test_opus_entries(head: bytes, specific: str) -> None:
-    """OpusHead has its numbers the other way round, and what is behind its table is left out."""
-    track = AudioTrack(Codec.OPUS, head + b"behind" if head[18] else head, 48000, head[9], None)
+    """OpusHead has its numbers the other way round, and what follows its table is left out."""
+    track = AudioTrack(Codec.OPUS, head + b"after" if head[18] else head, 48000, head[9], None)
     _, moov = boxes(init_segment([track]))
     kind, fixed, (configuration,) = entry_of(moov.one("stsd"))
     assert (kind, configuration.kind) == ("Opus", "dOps")

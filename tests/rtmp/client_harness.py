@@ -25,7 +25,7 @@ URL = "rtmp://host/app/KEYMARK?token=QUERYMARK"
 
 
 class ClientTests(SynchronousTestCase):
-    """Has a server that does as it is told."""
+    """A server that does what the test says."""
 
     @override
     def setUp(self) -> None:
@@ -34,7 +34,7 @@ class ClientTests(SynchronousTestCase):
         self.steps: list[str] = []
 
     def ask(self, url: str = URL, timeout: float = 10.0) -> Deferred[RtmpPublisherProtocol]:
-        """Begin to publish."""
+        """Start to publish."""
         settings = ClientSettings(negotiation_timeout=timeout, progress=self.steps.append)
         asking = Deferred.fromCoroutine(
             negotiate(
@@ -49,7 +49,7 @@ class ClientTests(SynchronousTestCase):
         return asking
 
     def publish(self, url: str = URL) -> RtmpPublisherProtocol:
-        """Publish."""
+        """Publish, and have it accepted."""
         return self.successResultOf(self.ask(url))
 
     def pump(self) -> None:
@@ -57,7 +57,7 @@ class ClientTests(SynchronousTestCase):
             pass
 
     def reason(self, asking: Deferred[RtmpPublisherProtocol], kind: type[Exception]) -> str:
-        """Why it failed; and nothing is left behind."""
+        """Why it failed; also checks that nothing is left and no secret is shown."""
         failure = self.failureResultOf(asking, kind)
         self.assertEqual(self.clock.getDelayedCalls(), [])
         for mark in ("KEYMARK", "QUERYMARK", "PASSWORDMARK"):

@@ -29,6 +29,6 @@ class ServerTests(SynchronousTestCase):
 
     def controls_of(self, client: MemoryClient) -> list[ControlMessage]:
         """What control messages the client gets from now on."""
-        heard: list[ControlMessage] = []
-        self.patch(client.session.channel, "handle_control", heard.append)
-        return heard
+        received: list[ControlMessage] = []
+        self.patch(client.session.channel, "handle_control", received.append)
+        return received

@@ -127,7 +127,7 @@ class LimitTests(SynchronousTestCase):
             client.session.channel.send(UserControl(UserControlType.PING_REQUEST, 5))
         self.server.pump()
 
-    def test_who_asks_and_does_not_read_is_cut_off(self) -> None:
+    def test_client_that_asks_and_does_not_read_is_cut_off(self) -> None:
         client = self.server.connect()
         client.transport.stalled = True
         largest = 0
@@ -139,13 +139,13 @@ class LimitTests(SynchronousTestCase):
         assert 256 * 1024 < largest < 65536 + 256 * 1024 + 10_000
         self.assert_client_closed(client, "unread_replies")
 
-    def test_who_asks_and_reads_may_ask_for_ever(self) -> None:
+    def test_client_that_reads_the_answers_may_ask_for_ever(self) -> None:
         client = self.server.connect()
         for _ in range(200):
             self.flood(client)
         assert not client.transport.aborted
 
-    def test_who_asks_too_often_is_cut_off(self) -> None:
+    def test_client_that_asks_too_often_is_cut_off(self) -> None:
         """Twenty commands a second, ten seconds' worth at once: enough for any client, too few for a flood."""
         client = self.server.connect()
         for _ in range(180):
@@ -179,7 +179,7 @@ class LimitTests(SynchronousTestCase):
         self.assert_closed(connection, "message_size_before_connect", "65537")
 
     def test_a_play_that_is_taken_back_in_the_same_read_is_not_begun(self) -> None:
-        """Only the last of many wishes is carried out, so that a loop of them costs little."""
+        """Only the last of many requests is carried out, so that a loop of them costs little."""
         client = self.server.connect()
         client.session.play("bystander")
         self.server.pump()

@@ -1,4 +1,4 @@
-"""Encoders publish, players play: what goes in comes out, whoever comes and goes."""
+"""Encoders publish, players play: what goes in comes out, also while clients come and go."""
 
 # Much of trial has no types yet.
 # mypy: disallow-untyped-calls=False
@@ -142,20 +142,20 @@ class ComingAndGoingTests(ServerTests):
         encoder = self.publisher()
         player = self.player()
         encoder.send(*start_frames(), *group(0))
-        heard = self.controls_of(player)
+        received = self.controls_of(player)
         encoder.disconnect(clean=False)
         assert player.codes[-1] == "NetStream.Play.UnpublishNotify"
-        assert heard == [UserControl(UserControlType.STREAM_EOF, 1)]
+        assert received == [UserControl(UserControlType.STREAM_EOF, 1)]
         stopped = self.server.events_of(events.PublishStopped)
         assert [(event.clean, event.messages) for event in stopped] == [(False, 13)]
         assert "the peer broke it off" in stopped[0].reason
 
-        heard.clear()
+        received.clear()
         before = len(player.frames)
         self.server.advance(3)
         returned = self.publisher()
         assert player.codes[-1] == "NetStream.Play.PublishNotify"
-        assert heard == [UserControl(UserControlType.STREAM_BEGIN, 1)]
+        assert received == [UserControl(UserControlType.STREAM_BEGIN, 1)]
         returned.send(*start_frames(), *group(0))
         fresh = player.frames[before:]
         assert [frame.payload for frame in fresh] == [frame.payload for frame in [*start_frames(), *group(0)]]

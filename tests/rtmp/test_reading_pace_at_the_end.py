@@ -101,7 +101,7 @@ class EndTests(PacedTests):
         server.turn()
         if paused:
             assert len(server.told_of(publisher)) == told, "it was noticed before the window closed"
-            # What has gathered is read when the window closes. The end behind it is found by the next read, which may
+            # What has gathered is read when the window closes. The end after it is found by the next read, which may
             # wait once more; of what is too much for one read, a small rest may too.
             for _ in range(2 if end is not many_frames_and_hang_up else 6):
                 server.advance(window or reading)
@@ -124,7 +124,7 @@ class EndTests(PacedTests):
                     assert len(stopped) == 1
 
     def test_garbage_has_the_reasons_of_a_connection_without_a_pause(self) -> None:
-        """What came with it in one read is lost with it, which is more after a pause; whoever sends it is cut off."""
+        """What came with it in one read is lost with it, which is more after a pause; its sender is cut off."""
         for end in (lambda publisher: publisher.write(GARBAGE), frames_and_garbage):
             plain, _ = self.how_it_ends(0.0, 0.0, end, socket.AF_INET)
             events, _ = self.how_it_ends(WINDOW, 0.0, end, socket.AF_INET)

@@ -77,7 +77,7 @@ class WriteAtOnceTests(SynchronousTestCase):
         assert unsent_bytes(self.transport) == 0
 
     def test_bytes_that_the_kernel_refuses_wait_in_order(self) -> None:
-        """A frame larger than the socket's buffer is sent in part; the rest and what follows come behind it."""
+        """A frame larger than the socket's buffer is sent in part; the rest and what follows come after it."""
         large = bytes(range(256)) * 20_000
         DirectWriter(self.transport).write(large)
         waiting = unsent_bytes(self.transport)
@@ -230,7 +230,7 @@ class AnswersOfTheKernelTests(SynchronousTestCase):
         DirectWriter(transport).write(bytes(500_000))
         assert (producer.paused, producer.resumed) == (0, 0)
 
-    def test_nothing_is_sent_behind_a_goodbye(self) -> None:
+    def test_nothing_is_sent_after_a_goodbye(self) -> None:
         """The transport is about to close: it sends what waits, and takes what the ordinary way takes."""
         transport, kernel, _ = told()
         transport.write(b"goodbye")

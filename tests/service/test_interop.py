@@ -150,8 +150,10 @@ async def first_picture(relay: Relay, key: str) -> None:
 
 
 @real_reactor_test
-async def test_rtmps(ffmpeg: FFmpeg, harness: Harness, certificate: tuple[Path, Path]) -> None:
-    """The same over TLS: `--listen ssl:...` and rtmps:// addresses."""
+async def test_rtmps_gives_the_same_packets(
+    ffmpeg: FFmpeg, harness: Harness, certificate: tuple[Path, Path]
+) -> None:
+    """With `--listen ssl:...` and rtmps:// addresses."""
     key, chain = certificate
     source = ffmpeg.make("tls.flv", f"{PICTURE} {TONE} -t 4 {H264_AAC}")
     relay = harness.start_relay(f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={chain}")

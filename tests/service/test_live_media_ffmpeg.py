@@ -132,7 +132,7 @@ def ogg_packets(data: bytes) -> list[bytes]:
 
 
 @real_reactor_test
-async def test_av1_and_opus(ffmpeg: FFmpeg, web_relay: Relay) -> None:
+async def test_av1_with_opus_is_watched_as_mp4(ffmpeg: FFmpeg, web_relay: Relay) -> None:
     """This ffmpeg cannot publish Opus, so its packets are put into Enhanced RTMP here."""
     pictures = ffmpeg.make(
         "http_av1.flv", f"{PICTURE} -t 4 -c:v libaom-av1 -cpu-used 8 -usage realtime -g 25"
@@ -179,7 +179,7 @@ async def all_taken(relay: Relay, key: str, count: int) -> None:
     await relay.until(lambda: stream.counters.messages >= count)
 
 
-# -- joining, falling behind, coming back ----------------------------------------------------------------------------
+# -- joining, being slow, coming back ----------------------------------------------------------------------------
 
 
 @KINDS
@@ -271,7 +271,7 @@ async def test_what_a_slow_viewer_gets_decodes(
     gaps = [later for earlier, later in pairwise(places) if later != earlier + 1]
     assert gaps
     assert all(place % 15 == 0 for place in gaps), "it went on at something else than a keyframe"
-    # Behind the gap all is where it belongs in time.
+    # After the gap all is where it belongs in time.
     moved = {
         after[0] - before[0]
         for after, before in zip(
@@ -283,8 +283,10 @@ async def test_what_a_slow_viewer_gets_decodes(
 
 @KINDS
 @real_reactor_test
-async def test_a_publisher_that_returns(kind: str, ffmpeg: FFmpeg, web_relay: Relay) -> None:
-    """Players end with the first broadcast; those who come for the second get it, whoever it is from."""
+async def test_players_end_with_a_broadcast_and_new_ones_get_the_next(
+    kind: str, ffmpeg: FFmpeg, web_relay: Relay
+) -> None:
+    """Players end with the first broadcast; new ones get the second, whichever encoder it is from."""
     one = ffmpeg.make("http_one.flv", f"{PICTURE} {TONE} -t 3 {H264_AAC}")
     other = ffmpeg.make("http_other.flv", f"-f lavfi -i testsrc2=size=640x360:rate=25 {TONE} -t 3 {H264_AAC}")
     for source in (one, other):
@@ -301,7 +303,7 @@ async def test_a_publisher_that_returns(kind: str, ffmpeg: FFmpeg, web_relay: Re
 
 
 @real_reactor_test
-async def test_both_formats_beside_rtmp(ffmpeg: FFmpeg, web_relay: Relay) -> None:
+async def test_players_of_rtmp_flv_and_mp4_get_the_same_packets(ffmpeg: FFmpeg, web_relay: Relay) -> None:
     """Three players of one stream, each by another way, get the same packets."""
     source = ffmpeg.make("http_one.flv", f"{PICTURE} {TONE} -t 3 {H264_AAC}")
     async with ffmpeg.broadcast(source, web_relay.url("live/test"), begin_ms=1500) as broadcast:

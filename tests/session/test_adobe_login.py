@@ -196,7 +196,7 @@ def right_response_to(opaque: str, login: AdobeLogin) -> str:
 
 @pytest.mark.parametrize("opaque", ["zz", "0", "00", "ab" * 16, "ab" * 32, "ab" * 100])
 def test_right_answer_to_a_challenge_that_was_never_sent_is_refused(opaque: str) -> None:
-    """Somebody who has heard one login could repeat it for ever if the client chose what it answers."""
+    """An eavesdropper of one login could repeat it for ever if the client chose what it answers."""
     login = AdobeLogin()
     refused = judge(login, right_response_to(opaque, login))
     assert isinstance(refused, LoginRefused)

@@ -53,5 +53,5 @@ class StreamHarness:
 
 
 def pictures(*times: int) -> list[MediaFrame]:
-    """A keyframe at 0, other pictures behind it."""
+    """A keyframe at 0, other pictures after it."""
     return [video(time, key=time == 0) for time in times]

@@ -106,7 +106,7 @@ def test_a_late_joiner_gets_the_startup_frames_first() -> None:
     assert receiver.times == [0, 100, 140]
 
 
-def test_who_joins_between_keyframes_waits_for_one_but_hears_the_sound() -> None:
+def test_consumer_that_joins_between_keyframes_waits_for_one_but_gets_the_sound() -> None:
     receiver = Receiver()
     receiver.consumer.begin([], wait_for_keyframe=True)
     receiver.get(video(0), audio(5))

@@ -262,7 +262,7 @@ def test_a_newcomer_without_a_publisher_begins_with_nothing() -> None:
 
 
 @pytest.mark.parametrize("pace", [Pace.VIEWER, Pace.SERVER])
-def test_the_last_one_to_leave_leaves_no_timer_behind(pace: Pace) -> None:
+def test_no_timer_is_left_when_the_last_subscriber_leaves(pace: Pace) -> None:
     harness = StreamHarness()
     first, last = harness.add(pace), harness.add(pace)
     harness.send(*pictures(0))

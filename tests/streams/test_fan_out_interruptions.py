@@ -112,7 +112,7 @@ def test_subscriber_that_leaves_during_a_delivery_gets_no_later_frames(seconds: 
 @BOTH_WINDOWS
 @IN_EACH_PHASE
 def test_subscriber_closed_during_a_delivery_is_not_written_to(seconds: float, phase: str) -> None:
-    """Whoever was asked already is not written to any more; whoever was not is not asked either."""
+    """A subscriber that was asked already is not written to any more; one that was not is not asked."""
     middle = Middle(seconds, phase)
     _, asked, _ = middle.before
     _, not_asked, _ = middle.after
@@ -144,7 +144,7 @@ def test_subscriber_closed_during_a_delivery_is_not_written_to(seconds: float, p
 def test_publish_ended_during_a_delivery_reaches_others_after_the_frames(
     seconds: float, phase: str, clean: bool
 ) -> None:
-    """Everybody else gets all frames, and hears of the end behind them."""
+    """Everybody else gets all frames, and is told of the end after them."""
     middle = Middle(seconds, phase)
     harness = middle.harness
     middle.action = lambda: harness.registry.unpublish(harness.stream, harness.publisher, clean)
@@ -195,7 +195,7 @@ def test_frames_published_during_a_delivery_keep_the_order(seconds: float, phase
 
 
 def test_every_subscriber_is_asked_before_anything_is_written() -> None:
-    """Writes come one right behind the other: see `FanOut`."""
+    """Writes come one right after the other: see `FanOut`."""
     order: list[str] = []
 
     class Noting(Receiver):

@@ -1,4 +1,4 @@
-"""What a frame is to those that start late or fall behind, and batches that are encoded once."""
+"""What a frame is to receivers that start late or are slow, and batches that are encoded once."""
 
 from __future__ import annotations
 

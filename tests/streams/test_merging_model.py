@@ -190,13 +190,13 @@ class MergingMachine(RuleBasedStateMachine):
             assert pair.joined.account.messages_sent == len(pair.joined.frames)
 
     @invariant()
-    def joined_frames_lag_behind_and_differ_in_nothing(self) -> None:
+    def joined_frames_are_later_and_differ_in_nothing(self) -> None:
         for pair in (*self.there, *self.gone):
             joined, plain = pair.joined.frames, pair.plain.frames
             assert joined == plain[: len(joined)]
 
     @invariant()
-    def no_timer_is_left_behind(self) -> None:
+    def no_timer_is_left(self) -> None:
         assert len(self.clock.getDelayedCalls()) <= 2
         if self.plain.publisher is None or not self.there:
             assert self.clock.getDelayedCalls() == []
@@ -230,7 +230,7 @@ class SmallQueuesMachine(MergingMachine):
     limits = QueueLimits(max_bytes=50_000, max_ms=300, max_frames=20)
 
     @invariant()
-    def joined_frames_lag_behind_and_differ_in_nothing(self) -> None:
+    def joined_frames_are_later_and_differ_in_nothing(self) -> None:
         for pair in (*self.there, *self.gone):
             for receiver in pair.each():
                 assert len(set(receiver.frames)) == len(receiver.frames), "a frame came twice"

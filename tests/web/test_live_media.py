@@ -78,7 +78,7 @@ def test_other_methods() -> None:
 
 
 def test_so_many_may_watch_and_no_more() -> None:
-    """Whoever goes makes room."""
+    """A viewer that leaves makes room."""
     web = MediaWeb(media=LiveMediaSettings(max_viewers=2))
     first, _ = web.watch(), web.watch("/live/test.mp4")
     response = web.get("/live/test.flv")
@@ -134,7 +134,7 @@ def test_what_a_reader_gets_is_told_from_time_to_time(path: str) -> None:
 
 
 @BOTH
-def test_a_client_that_goes_leaves_nothing_behind(path: str) -> None:
+def test_client_that_leaves_is_forgotten(path: str) -> None:
     web = MediaWeb()
     before = len(web.clock.getDelayedCalls())
     web.watch(path).lose()
