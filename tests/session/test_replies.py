@@ -7,7 +7,7 @@ import pytest
 from rtmprelay import __version__
 from rtmprelay.amf.amf0 import AmfValue, EcmaArray
 from rtmprelay.session import replies
-from rtmprelay.wire.messages import Command, Message, UserControl, UserControlType
+from rtmprelay.wire.messages import Command, UserControl, UserControlType
 from rtmprelay.wire.names import StreamKey
 
 KEY = StreamKey("live", "cam")
@@ -52,39 +52,34 @@ def test_fc_notice_has_no_transaction_and_an_empty_description() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("messages", "expected"),
-    [
-        (
-            replies.publish_started(3, KEY),
-            [BEGIN, on_status("NetStream.Publish.Start", "Publishing live/cam")],
-        ),
-        (
-            replies.play_started(3, KEY, reset=True),
-            [
-                BEGIN,
-                on_status("NetStream.Play.Reset", "Playing and resetting live/cam"),
-                on_status("NetStream.Play.Start", "Playing live/cam"),
-            ],
-        ),
-        (
-            replies.play_started(3, KEY, reset=False),
-            [BEGIN, on_status("NetStream.Play.Start", "Playing live/cam")],
-        ),
-        (replies.paused(3), [EOF, on_status("NetStream.Pause.Notify", "Paused")]),
-        (replies.resumed(3), [BEGIN, on_status("NetStream.Unpause.Notify", "Resumed")]),
-        (
-            replies.unpublished(3, KEY),
-            [EOF, on_status("NetStream.Play.UnpublishNotify", "live/cam is not published now")],
-        ),
-        (
-            replies.published_again(3, KEY),
-            [BEGIN, on_status("NetStream.Play.PublishNotify", "live/cam is published now")],
-        ),
-    ],
-    ids=["publish", "play with reset", "play", "pause", "resume", "unpublished", "published again"],
-)
-def test_notice_of_a_stream_has_this_code_and_description(
-    messages: list[Message], expected: list[Message]
-) -> None:
-    assert messages == expected
+def test_publish_is_started_with_its_key() -> None:
+    assert replies.publish_started(3, KEY) == [
+        BEGIN,
+        on_status("NetStream.Publish.Start", "Publishing live/cam"),
+    ]
+
+
+@pytest.mark.parametrize("reset", [True, False])
+def test_play_is_started_with_its_key_and_a_reset_if_that_was_asked_for(reset: bool) -> None:
+    resets = [on_status("NetStream.Play.Reset", "Playing and resetting live/cam")]
+    assert replies.play_started(3, KEY, reset) == [
+        BEGIN,
+        *(resets if reset else []),
+        on_status("NetStream.Play.Start", "Playing live/cam"),
+    ]
+
+
+def test_pause_ends_the_stream_and_resuming_begins_it() -> None:
+    assert replies.paused(3) == [EOF, on_status("NetStream.Pause.Notify", "Paused")]
+    assert replies.resumed(3) == [BEGIN, on_status("NetStream.Unpause.Notify", "Resumed")]
+
+
+def test_player_is_told_when_the_publisher_goes_and_returns() -> None:
+    assert replies.unpublished(3, KEY) == [
+        EOF,
+        on_status("NetStream.Play.UnpublishNotify", "live/cam is not published now"),
+    ]
+    assert replies.published_again(3, KEY) == [
+        BEGIN,
+        on_status("NetStream.Play.PublishNotify", "live/cam is published now"),
+    ]
