@@ -161,8 +161,7 @@ class CountedServer:
 
 def profile(action: Callable[[], object], note: Callable[[FrameType, str, object], None]) -> None:
     """Tell `note` of every call and return while something is done."""
-    # What other tests have left is let go now: finalizers that run meanwhile would be counted.
-    gc.collect()
+    # Finalizers of what other tests left would be counted if they ran meanwhile.
     gc.disable()
     before = sys.getprofile()
     sys.setprofile(note)
