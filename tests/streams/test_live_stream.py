@@ -126,16 +126,16 @@ def test_metadata_that_cannot_be_read_is_passed_on_all_the_same() -> None:
 
 def test_codecs_and_counts_are_kept() -> None:
     stream = published_stream()
-    stream.publish_frames([*HEADERS, video(0, key=True), video(40), audio(5), data(6)], 2.0)
+    stream.publish_frames([*HEADERS, video(0, key=True), video(40), video(80), audio(5), data(6)], 2.0)
     assert (stream.video_codec, stream.audio_codec) == (Codec.AVC, Codec.AAC)
     counters = stream.counters
     assert (counters.messages, counters.video_frames, counters.keyframes, counters.audio_frames) == (
-        7,
-        2,
+        8,
+        3,
         1,
         1,
     )
-    assert counters.bytes == sum(len(frame.payload) for frame in HEADERS) + 10 + 10 + 5 + len(data(6).payload)
+    assert counters.bytes == sum(len(frame.payload) for frame in HEADERS) + 30 + 5 + len(data(6).payload)
     assert stream.last_frame_at == 2.0
 
 
