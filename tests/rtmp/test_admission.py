@@ -35,7 +35,7 @@ def test_connections_of_one_address() -> None:
     assert refusal(gate, "a") is None
 
 
-def test_connections_of_all() -> None:
+def test_connection_above_the_limit_of_all_is_refused() -> None:
     gate = Admission(AdmissionLimits(max_connections=2))
     assert [come(gate, "a"), come(gate, "b")] == [True, True]
     assert refusal(gate, "c") == "max_connections"

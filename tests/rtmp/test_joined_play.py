@@ -43,7 +43,7 @@ class JoinedPlayTests(SynchronousTestCase):
                 found.append(event.code)
         return found
 
-    def test_frames_come_together(self) -> None:
+    def test_frames_of_a_window_arrive_together(self) -> None:
         self.encoder.send(inter(200))
         self.encoder.send(inter(240))
         assert self.player.frames == []

@@ -19,7 +19,7 @@ class ShutDownTests(SynchronousTestCase):
     def client(self) -> MemoryClient:
         return self.server.connect()
 
-    def test_everybody_is_told(self) -> None:
+    def test_shutdown_ends_every_publish_and_play_with_its_reason(self) -> None:
         for publisher_first in (True, False):
             with self.subTest(publisher_first=publisher_first):
                 self.server = MemoryServer()

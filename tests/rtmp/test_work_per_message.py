@@ -67,7 +67,7 @@ def ingest_calls(chunk_size: int, together: int) -> int:
         (128, 38, 15),
     ],
 )
-def test_reading_a_message(chunk_size: int, first: int, further: int) -> None:
+def test_reading_a_message_takes_few_calls(chunk_size: int, first: int, further: int) -> None:
     one, five = ingest_calls(chunk_size, 1), ingest_calls(chunk_size, 5)
     assert one <= first, f"a read with one message takes {one} calls; {first} were enough"
     each = (five - one) / 4
@@ -87,7 +87,7 @@ def fan_out_calls(players: int, together: int) -> int:
 
 
 @pytest.mark.parametrize("together", [1, 4, 12])
-def test_one_more_player(together: int) -> None:
+def test_one_more_player_takes_few_calls(together: int) -> None:
     """It gets the bytes that everybody gets: what that takes does not depend on how many messages they are."""
     ten, thirty = fan_out_calls(10, together), fan_out_calls(30, together)
     each = (thirty - ten) / 20
@@ -113,7 +113,7 @@ def relay_calls(destinations: int, together: int) -> int:
 
 
 @pytest.mark.parametrize("together", [1, 4, 12])
-def test_one_more_destination(together: int) -> None:
+def test_one_more_destination_takes_few_calls(together: int) -> None:
     """Its record of what was delivered is worked out once for all."""
     five, fifteen = relay_calls(5, together), relay_calls(15, together)
     each = (fifteen - five) / 10

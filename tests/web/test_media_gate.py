@@ -35,7 +35,7 @@ class GatedWeb(MediaWeb):
 
 
 class MediaGateTests(SynchronousTestCase):
-    def test_what_is_asked(self) -> None:
+    def test_authorizer_is_asked_with_the_stream_and_the_query(self) -> None:
         answering = Answering()
         web = GatedWeb(answering)
         watcher = web.watch("/live/test.flv?key=k+1&x=%20")
@@ -59,7 +59,7 @@ class MediaGateTests(SynchronousTestCase):
         assert token is not None
         assert token.reveal() == "a/b+c=="
 
-    def test_refused(self) -> None:
+    def test_refused_viewer_gets_403_without_the_key(self) -> None:
         web = GatedWeb(Answering(NO))
         response = web.watch("/live/test.flv?key=MARKED").response
         assert response.error == (403, "forbidden")
