@@ -34,15 +34,15 @@ class MergingSteps(RandomSteps):
 
 
 class AccountTests(SynchronousTestCase):
-    def assert_accounted_for(self, world: RandomSteps, steps: list[str]) -> None:
+    def assert_accounted_for(self, walk: RandomSteps, steps: list[str]) -> None:
         for step in steps:
-            getattr(world, step)()
-            world.check()
-        world.finish()
+            getattr(walk, step)()
+            walk.check()
+        walk.finish()
         for name in ("one", "two"):
-            assert world.relay.status(name).outlets == ()
-        stopped = world.relay.destinations.stop()
-        world.relay.pump()
+            assert walk.relay.status(name).outlets == ()
+        stopped = walk.relay.destinations.stop()
+        walk.relay.pump()
         self.successResultOf(stopped)
 
     @settings(max_examples=rounds(20, full=100))

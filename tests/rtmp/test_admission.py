@@ -68,7 +68,7 @@ def test_none_means_no_bound() -> None:
     assert all(come(gate, "a") for _ in range(2_000))
 
 
-def test_those_who_left_are_forgotten() -> None:
+def test_connections_that_left_are_forgotten() -> None:
     gate = Admission(AdmissionLimits())
     for number in range(100):
         host = f"192.0.2.{number}"

@@ -99,7 +99,7 @@ class GatheringTests(PacedTests):
         server.advance(WINDOW)
         assert len(destination.frames) == begun + 2
 
-    def test_a_player_who_joins_meanwhile_gets_the_keyframe_at_once(self) -> None:
+    def test_player_that_joins_meanwhile_gets_the_keyframe_at_once(self) -> None:
         publisher, _ = self.watched()
         publisher.send(inter(240))
         assert self.server.paused == 1

@@ -97,7 +97,7 @@ class ShutDownTests(SynchronousTestCase):
         assert len(self.server.events_of(events.ConnectionClosed)) == 1
         assert self.server.clock.getDelayedCalls() == []
 
-    def test_what_a_closing_connection_still_sends_is_not_heard(self) -> None:
+    def test_data_of_a_closing_connection_is_ignored(self) -> None:
         encoder = self.client()
         encoder.publish("cam")
         self.server.factory.shut_down()

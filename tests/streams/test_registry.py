@@ -112,7 +112,7 @@ def test_streams_may_go_while_they_are_looked_at() -> None:
     assert len(registry) == 0
 
 
-def test_nobody_has_heard_of_an_unknown_stream() -> None:
+def test_unknown_stream_is_not_found() -> None:
     with pytest.raises(StreamNotFoundError):
         StreamRegistry().live("live/none")
 
