@@ -117,7 +117,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             module = nodeid.partition("::")[0]
             if "spark" in module:
                 return "spark events" if "test_event_" in module else "spark"
-            if "/test_dashboard_" in module:
+            if "/test_dashboard_" in module or module.endswith("_browser.py"):
                 return "browser"
             return module if module.endswith(ONE_FOR_ALL) else nodeid
 
