@@ -38,6 +38,7 @@ from rtmprelay.event_log.log import EventLog
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.events import ServerStarted, ServerStopped
 from rtmprelay.events.lines import new_instance
+from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.rtmp.addresses import describe_address, host_of
@@ -131,6 +132,7 @@ class RelayService(MultiService):
         gate: Says who may publish and play.
         factory: The protocol factory, if you want to listen in your own way.
         http: What is shown over HTTP; None if the configuration does not want it.
+        hls: The streams that can be watched as HLS; None if the configuration names none.
         control: What the HTTP part sees and changes; `reload` applies another list of destinations.
     """
 
@@ -191,19 +193,34 @@ class RelayService(MultiService):
             _thread_caller(reactor),
             self._rtmp_ports,
         )
+        self.hls: Hls | None = None
+        if self.config.hls.match:
+            self.hls = Hls(
+                self.config.hls, self.config.hls_limits, self.registry, self.events, steady(reactor)
+            )
         self.http: HttpPart | None = None
         self._http_listener: Listener | None = None
-        if self.config.http.listen is not None:
+        self._media_listener: Listener | None = None
+        settings = self.config.http
+        if settings.listen is not None or settings.media_listen is not None:
             self.http = HttpPart(
                 self.control,
-                self.config.http,
+                settings,
                 steady(reactor),
                 _live_media_settings(self.config),
                 gate=self.gate,
+                hls=self.hls,
             )
-            endpoint = serverFromString(cast("IReactorCore", reactor), self.config.http.listen)
-            self._http_listener = Listener(endpoint, self.http.site, "HTTP")
-            self._http_listener.setServiceParent(self)
+            self._http_listener = self._listen_for_http(settings.listen, self.http.site)
+            self._media_listener = self._listen_for_http(settings.media_listen, self.http.media_site)
+
+    def _listen_for_http(self, description: str | None, site: IProtocolFactory) -> Listener | None:
+        if description is None:
+            return None
+        endpoint = serverFromString(cast("IReactorCore", self._clock), description)
+        listener = Listener(endpoint, site, "HTTP")
+        listener.setServiceParent(self)
+        return listener
 
     @property
     def addresses(self) -> list[IAddress]:
@@ -231,8 +248,13 @@ class RelayService(MultiService):
 
     @property
     def http_address(self) -> IAddress | None:
-        """Where HTTP is spoken, once it is."""
+        """Where HTTP is spoken with operators, once it is."""
         return None if self._http_listener is None else self._http_listener.address
+
+    @property
+    def media_address(self) -> IAddress | None:
+        """Where HTTP is spoken with viewers, once it is."""
+        return None if self._media_listener is None else self._media_listener.address
 
     @override
     def privilegedStartService(self) -> None:
@@ -247,6 +269,8 @@ class RelayService(MultiService):
         super().startService()
         self.destinations.start()
         self.recordings.start()
+        if self.hls is not None:
+            self.hls.start()
         if self.http is not None:
             self.http.start()
 
@@ -259,6 +283,8 @@ class RelayService(MultiService):
         await listeners_stopped
         # All at once: a server or a disk that does not answer must not keep players waiting.
         parts = [self.recordings.stop(), self.destinations.stop(), self.factory.shut_down()]
+        if self.hls is not None:
+            self.hls.stop()
         if self.http is not None:
             parts.append(self.http.stop())
         await gatherResults(parts)
