@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import attrs
 
-from rtmprelay.hls.names import MediaName, MediaPiece, playlist_name
+from rtmprelay.hls.names import MediaName, MediaPiece
 from rtmprelay.hls.window import Segment, Window
 from rtmprelay.mp4.tracks import VideoTrack
 
@@ -25,7 +25,7 @@ _HOLD_BACK_PARTS = 3
 class Report:
     """Where another rendition is (EXT-X-RENDITION-REPORT)."""
 
-    rendition: int
+    uri: str
     segment: int
     part: int
 
@@ -100,10 +100,7 @@ class MediaPlaylist:
             )
         for report in reports:
             part = f",LAST-PART={report.part}" if targets.part_target else ""
-            yield (
-                f'#EXT-X-RENDITION-REPORT:URI="{playlist_name(report.rendition)}{query}",'
-                f"LAST-MSN={report.segment}{part}"
-            )
+            yield (f'#EXT-X-RENDITION-REPORT:URI="{report.uri}",LAST-MSN={report.segment}{part}')
 
     def _segment(self, segment: Segment, query: str, after: float) -> Iterator[str]:
         targets = self.window.targets
