@@ -19,6 +19,9 @@ from rtmprelay.outputs.hls.folder import WindowFolder
 #: Texts of one version that are kept: whole and delta, with the signatures of one moment.
 _MOST_TEXTS = 8
 
+#: Bytes of a text whose compression would keep live streams waiting.
+_LARGE = 65_536
+
 
 @attrs.frozen
 class Body:
@@ -91,7 +94,9 @@ class HlsRendition:
             if len(self._texts) >= _MOST_TEXTS:
                 self._texts.clear()
             text = self._playlist.text(skip, query, reports).encode()
-            body = self._texts[skip, query] = Body(text, gzip.compress(text, 6, mtime=0))
+            body = self._texts[skip, query] = Body(
+                text, gzip.compress(text, 6 if len(text) < _LARGE else 1, mtime=0)
+            )
         return body
 
     def report(self, folder: str, query: str) -> Report:
