@@ -185,6 +185,17 @@ def test_codec_that_an_mp4_cannot_hold_is_left_out_and_told_once() -> None:
     assert "Speex" in world.left_out[0]
 
 
+def test_frames_without_a_decoder_configuration_are_not_kept() -> None:
+    world = Rendition()
+    world.send([VIDEO_ONLY[0], *pictures(100)])
+    assert len(world.packager._waiting) <= 1000
+    assert len(world.left_out) == 1
+    # The configuration comes late, and everything begins.
+    world.send([VIDEO_ONLY[1], *pictures(5, begin_ms=100_000)])
+    assert len(world.read().complete_segments) == 2
+    world.checker.assert_clean()
+
+
 def test_window_keeps_as_much_as_it_should() -> None:
     world = Rendition(window=10.0)
     world.send([*VIDEO_ONLY, *pictures(40)])
