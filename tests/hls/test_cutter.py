@@ -186,9 +186,9 @@ def test_codec_that_an_mp4_cannot_hold_is_left_out_and_told_once() -> None:
 
 
 def test_dates_follow_an_encoder_whose_clock_is_slow() -> None:
-    world = Rendition()
+    world = Rendition(part=1.0)
     world.send(VIDEO_ONLY)
-    for frame in pictures(300):
+    for frame in pictures(300, rate=5):
         # A minute of it takes 61 seconds.
         world.send([frame], now=BEGAN + frame.timestamp_ms / 1000 * 61 / 60)
     last = world.read().complete_segments[-1]
