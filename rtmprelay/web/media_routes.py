@@ -7,11 +7,14 @@ from collections.abc import Callable
 from rtmprelay.hls.names import is_hls_name
 from rtmprelay.web.api.routes import RESERVED, Route, answer, read_only
 from rtmprelay.web.hls import HlsMedia
+from rtmprelay.web.recordings.routes import RecordedMedia
 from rtmprelay.web.server.request import RelayRequest, Result
 from rtmprelay.web.server.responses import HttpError
 
 #: Answers with a live stream, given its key and the kind of media.
 MediaHandler = Callable[[RelayRequest, str, str], Result]
+
+RECORDINGS = "recordings"
 
 #: Kinds of live media, as path endings.
 MEDIA_KINDS = ("flv", "mp4")
@@ -23,11 +26,13 @@ class MediaRoutes:
     Args:
         live: Answers with a live stream.
         hls: Answers for streams that can be watched as HLS; None if there are none.
+        recorded: Answers for recordings; None if they are not served.
     """
 
-    def __init__(self, live: MediaHandler, hls: HlsMedia | None) -> None:
+    def __init__(self, live: MediaHandler, hls: HlsMedia | None, recorded: RecordedMedia | None) -> None:
         self._live = live
         self._hls = hls
+        self._recorded = recorded
 
     def find(self, segments: list[str]) -> Route | None:
         """The route of a path; None if it is none of media."""
@@ -35,6 +40,9 @@ class MediaRoutes:
         key = "/".join(parts)
         if "" in segments:
             return None
+        recorded = self._recorded
+        if recorded is not None and segments[0] == RECORDINGS and len(segments) == 3:
+            return read_only(lambda request: recorded.respond(request, parts[1], last))
         hls = self._hls
         if hls is not None and parts and is_hls_name(last):
             return read_only(lambda request: hls.respond(request, key, last))
@@ -48,6 +56,8 @@ class MediaRoutes:
         return answer(request, self._find_or_refuse, b"GET, HEAD, OPTIONS")
 
     def _find_or_refuse(self, segments: list[str]) -> Route:
+        if segments == [RECORDINGS] and self._recorded is not None:
+            return read_only(self._recorded.list_for_viewers)
         route = None if segments[0] in RESERVED else self.find(segments)
         if route is None:
             raise HttpError(

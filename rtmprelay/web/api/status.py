@@ -91,6 +91,7 @@ class StatusDocuments:
     ) -> None:
         self._relay = relay
         self._sampler = sampler
+        self._scheduler = scheduler
         self._clock = clock
         self._wall_clock = wall_clock
         self._began = clock.seconds()
@@ -137,6 +138,10 @@ class StatusDocuments:
     def recordings(self) -> Deferred[bytes]:
         return self._recordings.get()
 
+    def recordings_with(self, files: Iterable[bytes]) -> Deferred[bytes]:
+        """The same with the files in the folder, as pieces of JSON."""
+        return self._scheduler.collect(self._recordings_pieces(files)).addCallback(b"".join)
+
     def everything(self) -> Deferred[bytes]:
         """What the dashboard shows: health, streams and destinations."""
         return self._everything.get()
@@ -169,9 +174,9 @@ class StatusDocuments:
         yield from object_pieces([*_head(now), ("destinations", entry_pieces(entries))])
         yield b"\n"
 
-    def _recordings_pieces(self) -> Iterator[bytes]:
+    def _recordings_pieces(self, files: Iterable[bytes] = (b"null",)) -> Iterator[bytes]:
         recordings = list_pieces(recording_json(status) for status in self._relay.recording_statuses())
-        yield from object_pieces([*_head(self._now()), ("recordings", recordings)])
+        yield from object_pieces([*_head(self._now()), ("recordings", recordings), ("files", files)])
         yield b"\n"
 
     def _health_pieces(self) -> Iterator[bytes]:
