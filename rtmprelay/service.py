@@ -46,7 +46,7 @@ from rtmprelay.rtmp.endpoint import TlsTrust, transport_endpoint
 from rtmprelay.rtmp.server_factory import RtmpServerFactory, ServerSettings
 from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry
-from rtmprelay.web.http_service import HttpPart, RecordingFiles
+from rtmprelay.web.http_service import HttpPart
 from rtmprelay.wire.url import RtmpUrl
 
 if TYPE_CHECKING:
@@ -210,7 +210,8 @@ class RelayService(MultiService):
                 _live_media_settings(self.config),
                 gate=self.gate,
                 hls=self.hls,
-                recordings=_recording_files(self.config, reactor),
+                recordings=self.config.recording.folder if settings.recordings else None,
+                in_thread=_thread_caller(reactor),
             )
             self._http_listener = self._listen_for_http(settings.listen, self.http.site)
             self._media_listener = self._listen_for_http(settings.media_listen, self.http.media_site)
@@ -353,13 +354,6 @@ def _thread_caller(reactor: IReactorTime) -> InThread:
         return deferToThreadPool(reactor, reactor.getThreadPool(), function, *arguments)
 
     return call
-
-
-def _recording_files(config: RelayConfig, reactor: IReactorTime) -> RecordingFiles | None:
-    """The recordings that can be watched over HTTP, if the operator wants that."""
-    if not config.http.recordings:
-        return None
-    return RecordingFiles(config.recording.folder, _thread_caller(reactor))
 
 
 def _destination_endpoint_maker(reactor: IReactorTime) -> EndpointMaker:

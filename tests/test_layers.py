@@ -72,7 +72,8 @@ WEB: dict[str, set[str]] = {
     "web.media_gate": {"access", "secret", "web.server"} | EVENTS,
     "web.recordings": {"errors", "media", "flv", "mp4", "hls", "web.server", "web.media_gate"},
     "web": EVENTS
-    | {"errors", "secret", "mp4", "hls", "streams", "access", "outputs", "web.settings", "web.server"}
+    | {"errors", "secret", "quantities", "mp4", "hls", "streams", "access", "outputs", "web.settings"}
+    | {"web.server"}
     | {"web.api", "web.events", "web.metrics", "web.page", "web.recordings", "web.media_gate"},
 }
 #: Where everything meets.

@@ -150,6 +150,12 @@ def _first_shown(table: _Table) -> int:
     return min(time + late for time, late in zip(table.times[:32], table.compositions[:32], strict=True))
 
 
+def _last_shown(table: _Table) -> int:
+    """When the last picture has been shown, in ticks. A clip may end where pictures that are shown before it are missing."""
+    latest = max(time + late for time, late in zip(table.times[-32:], table.compositions[-32:], strict=True))
+    return latest + table.end - table.times[-1]
+
+
 def _begin(tables: Iterable[_Table]) -> float:
     """The time in seconds at which the file begins: with its first picture, or with sound if there is no picture."""
     starts = {table.track.track_id: _first_shown(table) / table.track.timescale for table in tables}
@@ -163,8 +169,7 @@ def _extent(table: _Table, begin: float, media_at: int, large: bool) -> Extent:
     # What comes before the first picture is in the file and not shown; a track that begins later is awaited.
     skipped = max(0, round(begin * timescale) - first)
     awaited_ms = max(0, round((_first_shown(table) / timescale - begin) * MOVIE_TIMESCALE))
-    # Pictures are only moved: the last one is shown as much later as the first one is.
-    shown = duration if table.compositions else max(0, duration - skipped)
+    shown = _last_shown(table) - _first_shown(table) if table.compositions else max(0, duration - skipped)
     length_ms = -(-shown * MOVIE_TIMESCALE // timescale)
     edits = [struct.pack(">IiI", awaited_ms, -1, 0x10000)] if awaited_ms else []
     edits.append(struct.pack(">IiI", length_ms, skipped, 0x10000))

@@ -51,6 +51,10 @@ class HlsMedia:
         seconds = max(1, int(hls.settings.window))
         self._media_headers: Headers = ((b"Cache-Control", b"public, max-age=%d, immutable" % seconds),)
 
+    def sends(self, key: str) -> bool:
+        """Whether this stream can be watched when it is live."""
+        return self._hls.settings.wants(key)
+
     def respond(self, request: RelayRequest, key: str, name: str) -> Result:
         """Send what has this name below the stream.
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-import attrs
-from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
 from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay.access.gate import Gate
@@ -19,6 +18,7 @@ from rtmprelay.web.api.control import Control, RelayControl
 from rtmprelay.web.api.routes import Routes
 from rtmprelay.web.api.sampling import RateSampler
 from rtmprelay.web.api.status import RelayView, StatusDocuments
+from rtmprelay.web.clips import Clips
 from rtmprelay.web.events.recent import RecentEvents
 from rtmprelay.web.events.stream import EventStream
 from rtmprelay.web.hls import HlsMedia
@@ -42,16 +42,8 @@ class Relay(RelayView, RelayControl, Protocol):
     """What the HTTP part reads and changes in the relay."""
 
 
-@attrs.frozen
-class RecordingFiles:
-    """The recordings that clients may watch.
-
-    Attributes:
-        in_thread: Calls a function that waits for a disk.
-    """
-
-    folder: Path
-    in_thread: InThread
+def _at_once(function: Callable[..., object], *arguments: object) -> Deferred[object]:
+    return maybeDeferred(function, *arguments)
 
 
 class HttpPart:
@@ -60,7 +52,8 @@ class HttpPart:
     Args:
         clock: A clock that never jumps.
         hls: The streams that can be watched as HLS, if any can.
-        recordings: None if they are not served.
+        recordings: The folder of recordings that viewers may watch; None if they are not served.
+        in_thread: Calls a function that waits for a disk or takes long.
 
     Attributes:
         site: The factory for the listener of operators, which has everything.
@@ -76,7 +69,8 @@ class HttpPart:
         wall_clock: Callable[[], float] = time.time,
         gate: Gate | None = None,
         hls: Hls | None = None,
-        recordings: RecordingFiles | None = None,
+        recordings: Path | None = None,
+        in_thread: InThread = _at_once,
     ) -> None:
         scheduler = HttpScheduler(clock)
         self._sampler = RateSampler(relay.registry, relay.destination_bytes, clock)
@@ -90,7 +84,7 @@ class HttpPart:
         self._relay = relay
         self._recorded: RecordedMedia | None = None
         if recordings is not None:
-            library = RecordingLibrary(recordings.folder, recordings.in_thread, self._growing)
+            library = RecordingLibrary(recordings, in_thread, self._growing)
             signer = UriSigner(None, 0) if hls is None else hls.signer
             self._recorded = RecordedMedia(library, media_gate, signer, wall_clock)
         self.media = LiveMedia(relay.registry, relay.events, media or LiveMediaSettings(), media_gate, clock)
@@ -98,7 +92,9 @@ class HttpPart:
         media_routes = MediaRoutes(
             self.media.respond,
             None if hls is None else HlsMedia(hls, media_gate),
+            None if hls is None else Clips(hls, media_gate, in_thread),
             self._recorded,
+            pages,
         )
         counts = EventCounts()
         relay.events.add_sink(counts)

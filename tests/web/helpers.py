@@ -17,13 +17,12 @@ from typing_extensions import override
 
 from rtmprelay.access.gate import Gate
 from rtmprelay.config.relay import RelayConfig
-from rtmprelay.control import at_once
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.media import MediaFrame
 from rtmprelay.secret import Secret
 from rtmprelay.service import RelayService
 from rtmprelay.streams.live_stream import LiveStream
-from rtmprelay.web.http_service import HttpPart, RecordingFiles
+from rtmprelay.web.http_service import HttpPart
 from rtmprelay.web.settings import HttpSettings
 from rtmprelay.wire.url import RtmpUrl
 from tests.helpers import group, start_frames
@@ -200,7 +199,7 @@ class Web:
             self.clock,
             wall_clock=lambda: STARTED_AT + self.clock.seconds(),
             gate=Gate(tuple(authorizers), self.clock),
-            recordings=None if recordings is None else RecordingFiles(recordings, at_once),
+            recordings=recordings,
         )
         self.service.startService()
         self.http.start()

@@ -1,0 +1,103 @@
+"""Which part of the window a clip is, and the plain MP4 that is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from rtmprelay.errors import RtmpRelayError
+from rtmprelay.hls.window import Segment, Window
+from rtmprelay.mp4.progressive import ProgressiveFile
+from rtmprelay.mp4.tracks import AnyTrack
+
+#: Seconds of the longest clip: its index is made for one viewer.
+LONGEST_CLIP = 600.0
+
+#: Bytes that are sent at a time.
+_PIECE = 128 * 1024
+
+
+class NothingThereError(RtmpRelayError):
+    """No media of the time that was asked for is in the window."""
+
+
+@attrs.frozen
+class Clip:
+    """What a clip is made of: whole segments, each as its bytes.
+
+    Attributes:
+        begin: Seconds since 1970.
+    """
+
+    tracks: Sequence[AnyTrack]
+    begin: float
+    media: Sequence[bytes]
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.media))
+
+
+@attrs.frozen
+class ClipFile:
+    """A plain MP4: what comes first, and where the rest is in the segments."""
+
+    header: bytes
+    ranges: Sequence[tuple[bytes, int, int]]
+    media_size: int
+
+    @property
+    def size(self) -> int:
+        return len(self.header) + self.media_size
+
+    def pieces(self) -> Iterator[bytes]:
+        """The whole file."""
+        yield self.header
+        for segment, begin, end in self.ranges:
+            for at in range(begin, end, _PIECE):
+                yield segment[at : min(at + _PIECE, end)]
+
+
+def cut_clip(window: Window, begin: float, end: float) -> Clip:
+    """The segments of a time, from the keyframe before its begin on; times are seconds since 1970.
+
+    A clip has one decoder configuration. Where it changed, the clip is what comes after the last change.
+
+    Raises:
+        NothingThereError: There is nothing of that time.
+    """
+    chosen: list[tuple[Segment, bytes]] = []
+    for segment in window.listed:
+        data = _bytes_of(window, segment)
+        if data is None or segment.date >= end:
+            continue
+        if segment.date + segment.duration <= begin:
+            continue
+        if chosen and segment.configuration != chosen[-1][0].configuration:
+            chosen.clear()
+        if segment.independent or chosen:
+            chosen.append((segment, data))
+    if not chosen or chosen[-1][0].configuration != window.listed[-1].configuration:
+        raise NothingThereError("there is nothing of that time in the window")
+    return Clip(tuple(window.tracks), chosen[0][0].date, [data for _, data in chosen])
+
+
+def _bytes_of(window: Window, segment: Segment) -> bytes | None:
+    """A segment as far as it has come; None if it is not in memory."""
+    if segment is not window.open:
+        return segment.data
+    parts = [window.part(part.number) for part in segment.parts]
+    return b"".join(part for part in parts if part is not None)
+
+
+def make_file(clip: Clip) -> ClipFile:
+    """The file of a clip. Takes a moment: it looks at every sample."""
+    progressive = ProgressiveFile(clip.tracks)
+    ranges = [
+        (segment, begin, end)
+        for segment in clip.media
+        for begin, end in progressive.add(segment)
+        if end > begin
+    ]
+    return ClipFile(progressive.header(), ranges, progressive.media_size)
