@@ -76,7 +76,14 @@ class HttpPart:
         self._sampler = RateSampler(relay.registry, relay.destination_bytes, clock)
         recent = RecentEvents()
         relay.events.add_sink(recent)
-        self._status = StatusDocuments(relay, self._sampler, scheduler, clock, wall_clock)
+        self._status = StatusDocuments(
+            relay,
+            self._sampler,
+            scheduler,
+            clock,
+            wall_clock,
+            lambda key: hls is not None and hls.settings.wants(key),
+        )
         recent.add_listener(self._status.invalidate)
         access = ControlAccess(settings.token, relay.events, clock)
         self._events = EventStream(settings, self._status, self._sampler, recent, scheduler, clock)

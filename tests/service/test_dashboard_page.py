@@ -358,6 +358,8 @@ def test_page_below_a_path_of_a_reverse_proxy_uses_relative_addresses(
     until(lambda: browser.count(".kick"), "the controls")
     browser.click(".stream [data-part=links]")
     assert browser.text(".stream [data-part=flvLink]") == f"{relay.url}live/a.flv"
+    assert browser.text(".stream [data-part=pageLink]") == f"{relay.url}live/a/"
+    assert browser.text(".stream [data-part=hlsLink]") == f"{relay.url}live/a/index.m3u8"
     browser.click(".kick")
     browser.click("#confirm-dialog [type=submit]")
     until(lambda: ("DELETE", "/below/a/path/streams/live/a/publisher", None) in relay.changes, "the change")

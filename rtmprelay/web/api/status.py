@@ -79,7 +79,11 @@ class RelayView(Protocol):
 
 
 class StatusDocuments:
-    """Generates the documents, each at most four times a second."""
+    """Generates the documents, each at most four times a second.
+
+    Args:
+        is_hls: Whether the stream with this key can be watched as HLS.
+    """
 
     def __init__(
         self,
@@ -88,8 +92,10 @@ class StatusDocuments:
         scheduler: HttpScheduler,
         clock: IReactorTime,
         wall_clock: Callable[[], float] = time.time,
+        is_hls: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._relay = relay
+        self._is_hls = is_hls
         self._sampler = sampler
         self._scheduler = scheduler
         self._clock = clock
@@ -222,7 +228,8 @@ class StatusDocuments:
             key = stream.key
             if only is None or key == only:
                 rates = self._sampler.stream_rates(key)
-                yield key, stream_json(stream, now, rates, recordings.get(key), destinations.get(key, []))
+                recording, names = recordings.get(key), destinations.get(key, [])
+                yield key, stream_json(stream, now, rates, recording, names, self._is_hls(key))
 
     def _destination(self, status: DestinationStatus, now: Now) -> Json:
         kbps = self._sampler.destination_kbps(status.name)
