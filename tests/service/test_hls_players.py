@@ -64,7 +64,7 @@ async def test_ffmpeg_plays_what_was_published(name: str, ffmpeg: FFmpeg, hls_re
 def demuxed(data: bytes) -> dict[str, list[tuple[float, bytes]]]:
     """The packets of an MP4 by kind, each with the second at which it is shown."""
     found: dict[str, list[tuple[float, bytes]]] = {}
-    with av.open(io.BytesIO(data)) as container:
+    with av.open(io.BytesIO(data), "r") as container:
         for packet in container.demux():
             if packet.size and packet.pts is not None:
                 time = float(packet.pts * packet.time_base)
