@@ -80,9 +80,10 @@ def test_ffmpeg_plays_what_was_recorded_packet_by_packet(archive: Archive, ffmpe
     publish = [ffmpeg.program, "-v", "error", "-i", str(film), "-c", "copy", "-f", "flv", archive.rtmp]
     subprocess.run(publish, check=True, timeout=DEADLINE, stdin=subprocess.DEVNULL)
     (file,) = until(
-        lambda: [one for one in archive.files(archive.urls[0]) if not one["growing"]] or None, "a recording"
+        lambda: [one for one in archive.files(archive.urls[0]) if one["duration"]] or None,
+        "a complete recording",
     )
-    assert file["stream"] == "live/film"
+    assert (file["stream"], file["growing"]) == ("live/film", False)
     assert file["duration"] == pytest.approx(15, abs=0.2)
     assert archive.files(archive.urls[1])[0]["name"] == file["name"]
     published = by_stream(packets(ffmpeg, str(film)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,6 +27,13 @@ _MAX_DURATIONS = 2 * MAX_LISTED
 
 #: Files whose beginning is read for one list; those of the others are read for the next one.
 _MAX_HEADS = 500
+
+
+#: Seconds without a change after which a file without a duration has none.
+_SETTLED_AFTER = 60.0
+
+#: Name, size and time of the last change.
+_Key = tuple[str, int, float]
 
 
 @attrs.frozen
@@ -88,7 +96,7 @@ class RecordingFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         # Name, size and time of the last change; a file that has not changed has the same duration.
-        self._durations: dict[tuple[str, int, float], float | None] = {}
+        self._durations: dict[_Key, float | None] = {}
 
     @contextmanager
     def opened(self, name: str) -> Iterator[OpenFile]:
@@ -128,12 +136,18 @@ class RecordingFolder:
         found.sort(reverse=True)
         known = self._durations
         unread = [key for key in map(_key, found[:MAX_LISTED]) if key not in known]
+        just_read: dict[_Key, float | None] = {}
         for key in unread[:_MAX_HEADS]:
-            known[key] = self._duration(key[0])
+            just_read[key] = self._duration(key[0])
+            # The metadata of a file that has just been written is about to be completed.
+            if just_read[key] is not None or time.time() - key[2] > _SETTLED_AFTER:
+                known[key] = just_read[key]
         if len(known) > _MAX_DURATIONS:
             kept = {_key(entry) for entry in found[:MAX_LISTED]}
             self._durations = known = {key: value for key, value in known.items() if key in kept}
-        listed = [_listed(entry, known.get(_key(entry))) for entry in found[:MAX_LISTED]]
+        listed = [
+            _listed(entry, known.get(_key(entry), just_read.get(_key(entry)))) for entry in found[:MAX_LISTED]
+        ]
         return listed, len(found) - len(listed)
 
     def _duration(self, name: str) -> float | None:
@@ -145,7 +159,7 @@ class RecordingFolder:
             return None
 
 
-def _key(entry: tuple[float, str, int]) -> tuple[str, int, float]:
+def _key(entry: tuple[float, str, int]) -> _Key:
     modified, name, size = entry
     return name, size, modified
 
