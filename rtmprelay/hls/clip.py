@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import attrs
 
@@ -24,19 +25,26 @@ class NothingThereError(RtmpRelayError):
 
 @attrs.frozen
 class Clip:
-    """What a clip is made of: whole segments, each as its bytes.
+    """What a clip is made of: whole segments, each as its bytes or the file that has them.
 
     Attributes:
         begin: Seconds since 1970.
+        size: Bytes of all segments.
     """
 
     tracks: Sequence[AnyTrack]
     begin: float
-    media: Sequence[bytes]
+    media: Sequence[bytes | Path]
+    size: int
 
     @property
-    def size(self) -> int:
-        return sum(map(len, self.media))
+    def has_files(self) -> bool:
+        return any(isinstance(one, Path) for one in self.media)
+
+    @property
+    def held(self) -> int:
+        """Bytes of it that are in memory."""
+        return sum(len(one) for one in self.media if isinstance(one, bytes))
 
 
 @attrs.frozen
@@ -44,7 +52,7 @@ class ClipFile:
     """A plain MP4: what comes first, and where the rest is in the segments."""
 
     header: bytes
-    ranges: Sequence[tuple[bytes, int, int]]
+    ranges: Sequence[tuple[bytes | Path, int, int]]
     media_size: int
 
     @property
@@ -52,24 +60,39 @@ class ClipFile:
         return len(self.header) + self.media_size
 
     def pieces(self) -> Iterator[bytes]:
-        """The whole file."""
+        """The whole file. Raises OSError if a file has gone."""
         yield self.header
         for segment, begin, end in self.ranges:
             for at in range(begin, end, _PIECE):
-                yield segment[at : min(at + _PIECE, end)]
+                size = min(_PIECE, end - at)
+                yield _read(segment, at, size) if isinstance(segment, Path) else segment[at : at + size]
 
 
-def cut_clip(window: Window, begin: float, end: float) -> Clip:
+def _read(path: Path, at: int, size: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(at)
+        data = file.read(size)
+    if len(data) < size:
+        raise OSError(f"{path} is shorter than it was")
+    return data
+
+
+def cut_clip(
+    window: Window, begin: float, end: float, file_of: Callable[[int], Path | None] = lambda _: None
+) -> Clip:
     """The segments of a time, from the keyframe before its begin on; times are seconds since 1970.
 
     A clip has one decoder configuration. Where it changed, the clip is what comes after the last change.
 
+    Args:
+        file_of: Says where a segment is that is not in memory.
+
     Raises:
         NothingThereError: There is nothing of that time.
     """
-    chosen: list[tuple[Segment, bytes]] = []
+    chosen: list[tuple[Segment, bytes | Path]] = []
     for segment in window.listed:
-        data = _bytes_of(window, segment)
+        data = _bytes_of(window, segment) or file_of(segment.number)
         if data is None or segment.date >= end:
             continue
         if segment.date + segment.duration <= begin:
@@ -80,7 +103,8 @@ def cut_clip(window: Window, begin: float, end: float) -> Clip:
             chosen.append((segment, data))
     if not chosen or chosen[-1][0].configuration != window.listed[-1].configuration:
         raise NothingThereError("there is nothing of that time in the window")
-    return Clip(tuple(window.tracks), chosen[0][0].date, [data for _, data in chosen])
+    size = sum(segment.size for segment, _ in chosen)
+    return Clip(tuple(window.tracks), chosen[0][0].date, [data for _, data in chosen], size)
 
 
 def _bytes_of(window: Window, segment: Segment) -> bytes | None:
@@ -92,12 +116,10 @@ def _bytes_of(window: Window, segment: Segment) -> bytes | None:
 
 
 def make_file(clip: Clip) -> ClipFile:
-    """The file of a clip. Takes a moment: it looks at every sample."""
+    """The file of a clip. Takes a moment: it looks at every sample. Raises OSError if a file has gone."""
     progressive = ProgressiveFile(clip.tracks)
-    ranges = [
-        (segment, begin, end)
-        for segment in clip.media
-        for begin, end in progressive.add(segment)
-        if end > begin
-    ]
+    ranges: list[tuple[bytes | Path, int, int]] = []
+    for segment in clip.media:
+        fragments = segment.read_bytes() if isinstance(segment, Path) else segment
+        ranges += [(segment, begin, end) for begin, end in progressive.add(fragments) if end > begin]
     return ClipFile(progressive.header(), ranges, progressive.media_size)

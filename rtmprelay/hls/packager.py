@@ -9,7 +9,8 @@ import attrs
 from rtmprelay.flv import AnyCodec
 from rtmprelay.flv.script import is_metadata
 from rtmprelay.flv.tags import audio_content, describe_audio, describe_video, video_content
-from rtmprelay.hls.cutter import CodedFrame, Cut, Cutter, Targets
+from rtmprelay.hls.cuts import CodedFrame, Cut, Targets
+from rtmprelay.hls.cutter import Cutter
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.mp4.fragments import FragmentEncoder
 from rtmprelay.mp4.init_segment import init_segment
@@ -47,10 +48,12 @@ class Packager:
 
     Args:
         targets: What the playlist promises.
+        not_before: The date of the first frame at least, in seconds since 1970.
     """
 
-    def __init__(self, targets: Targets) -> None:
+    def __init__(self, targets: Targets, not_before: float = 0.0) -> None:
         self._targets = targets
+        self._not_before = not_before
         self._finder: TrackFinder | None = TrackFinder()
         # While the tracks are looked for.
         self._waiting: list[tuple[MediaFrame, float]] = []
@@ -123,7 +126,7 @@ class Packager:
     def _begin(self, finder: TrackFinder, packaged: list[Packaged]) -> None:
         self._finder = None
         waiting, self._waiting = self._waiting, []
-        not_before = 0.0 if self._cutter is None else self._cutter.end_date
+        not_before = self._not_before if self._cutter is None else self._cutter.end_date
         self._tracks = FragmentEncoder(finder.video, finder.audio)
         found = [track for track in (finder.video, finder.audio) if track is not None]
         self._cutter = Cutter(finder.video, finder.audio, self._targets, not_before)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from urllib.parse import parse_qs
 
 from twisted.internet.defer import Deferred
 
 from rtmprelay.errors import ConfigError
 from rtmprelay.hls.clip import LONGEST_CLIP, Clip, ClipFile, NothingThereError, cut_clip, make_file
+from rtmprelay.hls.names import MediaName, MediaPiece
 from rtmprelay.hls.window import Window
+from rtmprelay.outputs.hls.broadcast import HlsBroadcast
 from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.quantities import MEBIBYTE, read_duration
 from rtmprelay.web.media_gate import MediaGate
-from rtmprelay.web.recordings.library import InThread
 from rtmprelay.web.server.pieces import PieceSender
 from rtmprelay.web.server.request import RelayRequest, Result
 from rtmprelay.web.server.responses import Headers, HttpError, iso_time
+from rtmprelay.web.server.threads import InThread
 
 CLIP_NAME = "clip.mp4"
 
@@ -56,9 +60,10 @@ class Clips:
 
     async def _send(self, request: RelayRequest, key: str) -> None:
         clip = self._cut(request, key)
-        size = clip.size
-        if self.held + size > MAX_HELD:
+        if self.held + clip.held > MAX_HELD:
             raise HttpError(503, "too many clips are being sent: try again later", _RETRY_AFTER)
+        # What is on a disk is read piece by piece.
+        size = clip.held
         self.held += size
         try:
             await self._send_file(request, key, clip)
@@ -66,10 +71,16 @@ class Clips:
             self.held -= size
 
     async def _send_file(self, request: RelayRequest, key: str, clip: Clip) -> None:
-        file: ClipFile = await self._in_thread(make_file, clip)
+        try:
+            file: ClipFile = await self._in_thread(make_file, clip)
+        except OSError:
+            raise HttpError(404, "a part of the clip has just left the window: ask for a later one") from None
         pieces = file.pieces()
 
         async def following() -> bytes | None:
+            if clip.has_files:
+                piece: bytes | None = await self._in_thread(next, pieces, None)
+                return piece
             return next(pieces, None)
 
         headers: Headers = (
@@ -83,18 +94,24 @@ class Clips:
         broadcast = self._hls.get(key)
         if broadcast is None:
             raise HttpError(404, "nobody publishes this stream now, or it is not sent as HLS")
-        window = next((window for window in broadcast.windows if window.listed), None)
-        if window is None:
+        found = next(((n, window) for n, window in enumerate(broadcast.windows) if window.listed), None)
+        if found is None:
             raise HttpError(503, "the stream has not sent enough for a clip yet: ask again", _RETRY_AFTER)
+        number, window = found
         begin, end = _times(request.query, _end_of(window))
         try:
-            clip = cut_clip(window, begin, end)
+            clip = cut_clip(window, begin, end, partial(_file_of, broadcast, number))
         except NothingThereError as error:
             first, last = iso_time(window.listed[0].date), iso_time(_end_of(window))
             raise HttpError(404, f"{error}: it reaches from {first} to {last}") from None
         if clip.size > MAX_HELD // 2:
             raise HttpError(400, "the clip would be too large: ask for less")
         return clip
+
+
+def _file_of(broadcast: HlsBroadcast, rendition: int, segment: int) -> Path | None:
+    """Where a segment is on a disk, if it is not in memory."""
+    return broadcast.file_of(MediaName(MediaPiece.SEGMENT, broadcast.name, rendition, segment))
 
 
 def _end_of(window: Window) -> float:

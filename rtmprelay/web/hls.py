@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -21,6 +21,7 @@ from rtmprelay.outputs.hls.viewers import Client, HlsViewer
 from rtmprelay.web.media_gate import MediaGate
 from rtmprelay.web.server.request import RelayRequest, Result
 from rtmprelay.web.server.responses import BEARER_CHALLENGE, Headers, HttpError, Response
+from rtmprelay.web.server.threads import InThread
 
 _T = TypeVar("_T")
 
@@ -44,8 +45,9 @@ _CMCD_HEADERS = (b"CMCD-Request", b"CMCD-Object", b"CMCD-Session", b"CMCD-Status
 class HlsMedia:
     """Answers for all streams that can be watched as HLS."""
 
-    def __init__(self, hls: Hls, gate: MediaGate) -> None:
+    def __init__(self, hls: Hls, gate: MediaGate, in_thread: InThread) -> None:
         self._hls = hls
+        self._in_thread = in_thread
         self._gate = gate
         self._viewers = hls.viewers
         seconds = max(1, int(hls.settings.window))
@@ -183,6 +185,11 @@ class HlsMedia:
         if viewer is not None:
             self._note_cmcd(request, parameters, viewer)
 
+        def sent(data: bytes) -> Response:
+            if viewer is not None:
+                viewer.sent(len(data))
+            return Response(data, 200, broadcast.media_type, self._media_headers)
+
         def wait() -> Deferred[None] | None:
             if name.piece is not MediaPiece.PART:
                 return None
@@ -194,10 +201,11 @@ class HlsMedia:
                 if broadcast.had(name):
                     raise HttpError(410, "this piece of media has left the window")
                 raise HttpError(404, "this piece of media has not come yet: the playlist names what there is")
-            if viewer is not None:
-                viewer.sent(len(data))
-            return Response(data, 200, broadcast.media_type, self._media_headers)
+            return sent(data)
 
+        path = broadcast.file_of(name)
+        if path is not None:
+            return self._in_thread(path.read_bytes).addCallbacks(sent, _gone)
         return self._when(request, wait, respond)
 
     # -- waiting ---------------------------------------------------------------------------------------------
@@ -250,6 +258,12 @@ def _understood(read: Callable[[], _T]) -> _T:
         return read()
     except BadDirectiveError as error:
         raise HttpError(400, str(error)) from None
+
+
+def _gone(failure: Failure) -> NoReturn:
+    """The file was deleted in this moment, or the disk is broken."""
+    failure.trap(OSError)
+    raise HttpError(410, "this piece of media has left the window")
 
 
 def _check_ready(broadcast: HlsBroadcast) -> None:

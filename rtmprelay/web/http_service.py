@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
+from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay.access.gate import Gate
@@ -28,22 +28,19 @@ from rtmprelay.web.media_routes import MediaRoutes
 from rtmprelay.web.metrics.collector import HttpFigures, MetricsPage, RelayCollector
 from rtmprelay.web.metrics.measurements import EventCounts, ReactorLag, StreamLabels
 from rtmprelay.web.page import Pages
-from rtmprelay.web.recordings.library import InThread, RecordingLibrary
+from rtmprelay.web.recordings.library import RecordingLibrary
 from rtmprelay.web.recordings.routes import RecordedMedia
 from rtmprelay.web.server.access import ControlAccess
 from rtmprelay.web.server.request import RelayRequest, Result
 from rtmprelay.web.server.responses import Response
 from rtmprelay.web.server.scheduling import HttpScheduler
 from rtmprelay.web.server.site import RelaySite
+from rtmprelay.web.server.threads import InThread, at_once
 from rtmprelay.web.settings import HttpSettings
 
 
 class Relay(RelayView, RelayControl, Protocol):
     """What the HTTP part reads and changes in the relay."""
-
-
-def _at_once(function: Callable[..., object], *arguments: object) -> Deferred[object]:
-    return maybeDeferred(function, *arguments)
 
 
 class HttpPart:
@@ -70,7 +67,7 @@ class HttpPart:
         gate: Gate | None = None,
         hls: Hls | None = None,
         recordings: Path | None = None,
-        in_thread: InThread = _at_once,
+        in_thread: InThread = at_once,
     ) -> None:
         scheduler = HttpScheduler(clock)
         self._sampler = RateSampler(relay.registry, relay.destination_bytes, clock)
@@ -98,7 +95,7 @@ class HttpPart:
         pages = Pages()
         media_routes = MediaRoutes(
             self.media.respond,
-            None if hls is None else HlsMedia(hls, media_gate),
+            None if hls is None else HlsMedia(hls, media_gate, in_thread),
             None if hls is None else Clips(hls, media_gate, in_thread),
             self._recorded,
             pages,

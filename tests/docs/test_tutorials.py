@@ -25,7 +25,7 @@ def typed(page: str) -> list[str]:
     return [line for line in lines if not line.startswith(INSTALLATION)]
 
 
-def test_first_stream(terminal: Terminal) -> None:
+def test_tutorial_first_stream_works_as_written(terminal: Terminal) -> None:
     server, encoder, player, *asking, listing, checking = typed("first_stream")
     relay = terminal.start_server(server)
     publisher = terminal.start(encoder)

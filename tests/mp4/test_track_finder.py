@@ -65,7 +65,7 @@ PROMISES: list[tuple[dict[str, AmfValue], set[MediaKind]]] = [
 
 
 @pytest.mark.parametrize(("values", "kinds"), PROMISES)
-def test_what_metadata_promises(values: dict[str, AmfValue], kinds: set[MediaKind]) -> None:
+def test_metadata_promises_these_kinds(values: dict[str, AmfValue], kinds: set[MediaKind]) -> None:
     assert promised_kinds(values) == kinds
 
 
@@ -139,7 +139,7 @@ TRACKS = [
 
 
 @pytest.mark.parametrize(("header", "track"), TRACKS)
-def test_video_tracks(header: MediaFrame, track: VideoTrack) -> None:
+def test_video_header_gives_its_track(header: MediaFrame, track: VideoTrack) -> None:
     finder, _ = look([metadata(width=640.0, height=360.0), header])
     assert finder.video == track
 
@@ -170,7 +170,7 @@ AUDIO_TRACKS = [
 
 
 @pytest.mark.parametrize(("frames", "track"), AUDIO_TRACKS)
-def test_audio_tracks(frames: list[MediaFrame], track: AudioTrack) -> None:
+def test_audio_header_gives_its_track(frames: list[MediaFrame], track: AudioTrack) -> None:
     finder, _ = look([AUDIO_PROMISED, *frames])
     assert finder.is_complete
     assert finder.audio == track

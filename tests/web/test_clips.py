@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
 from rtmprelay.access.request import refused
 from rtmprelay.media import MediaFrame
+from rtmprelay.outputs.hls.settings import HlsSettings
 from rtmprelay.web import clips
 from tests.access.helpers import Answering
 from tests.mp4.box_reader import boxes
@@ -29,11 +31,13 @@ def film(seconds: int = SECONDS) -> list[MediaFrame]:
 class ClipWeb(HlsWeb):
     """A relay that has had a stream for some seconds."""
 
-    def __init__(self, *authorizers: Answering) -> None:
-        super().__init__(authorizers=authorizers)
-        self.stream = self.publish("live/film", film()[:2])
-        self._frames = film()[2:]
-        self.pass_time(SECONDS)
+    def __init__(self, *authorizers: Answering, folder: Path | None = None, seconds: int = SECONDS) -> None:
+        settings = HlsSettings(match=("*",), window=60.0, folder=folder)
+        super().__init__(settings, authorizers=authorizers)
+        frames = film(seconds)
+        self.stream = self.publish("live/film", frames[:2])
+        self._frames = frames[2:]
+        self.pass_time(seconds)
 
     def clip(self, query: str = "") -> Response:
         return self.get(f"/live/film/clip.mp4{query}")
@@ -62,6 +66,21 @@ def test_clip_has_the_frames_that_were_published() -> None:
     assert len(sounds) > 400
     assert sounds == everything[: len(sounds)]
     assert decoded_count(response.body) == len(found)
+
+
+def test_clip_out_of_a_window_on_a_disk_is_the_same(tmp_path: Path) -> None:
+    """Only its end is in memory."""
+    web = ClipWeb(folder=tmp_path, seconds=50)
+    clip = web.clip("?last=45s").body
+    assert web.hls.held_bytes < len(clip) * 0.6
+    assert clip == ClipWeb(seconds=50).clip("?last=45s").body
+
+
+def test_clip_whose_file_is_gone_is_told(tmp_path: Path) -> None:
+    web = ClipWeb(folder=tmp_path, seconds=50)
+    for file in tmp_path.rglob("s-*"):
+        file.unlink()
+    assert web.clip("?last=45s").error == (404, "not_found")
 
 
 @pytest.mark.parametrize("last", [3, 6])

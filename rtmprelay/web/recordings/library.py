@@ -6,10 +6,10 @@ import errno
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import attrs
-from twisted.internet.defer import Deferred, DeferredLock, DeferredSemaphore
+from twisted.internet.defer import DeferredLock, DeferredSemaphore
 
 from rtmprelay.errors import BadRecordingError
 from rtmprelay.flv.cut_points import CutPoints, TooLongError, read_tags_at
@@ -21,11 +21,9 @@ from rtmprelay.mp4.init_segment import init_segment
 from rtmprelay.mp4.tracks import TrackFinder, UnsupportedMediaError
 from rtmprelay.web.recordings.folder import Identity, ListedFile, OpenFile, RecordingFolder
 from rtmprelay.web.server.responses import HttpError
+from rtmprelay.web.server.threads import InThread
 
 _T = TypeVar("_T")
-
-#: Calls a function in a thread.
-InThread = Callable[..., Deferred[Any]]
 
 #: Files that are read at the same time, and requests that may wait for it.
 _READERS = 4
