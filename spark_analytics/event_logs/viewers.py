@@ -29,14 +29,10 @@ _LIMIT = r"regexp_extract(reason, r'[(]limit: ([a-z_]+)[)]$', 1)"
 
 _EXACTLY = " ".join(f"WHEN '{reason}' THEN '{how}'" for reason, how in VIEWER_REASONS.items())
 
-#: Players of HLS say no goodbye: they ask for nothing any more.
-_LEFT_HLS = "^no playlist was asked for in [0-9.]+ s$"
-
 _HOW_A_VIEWER_LEFT = f"""CASE
     WHEN stopped_at IS NULL THEN {_without_its_end("watching")}
     WHEN {_LIMIT} = 'stall_timeout' THEN 'too slow'
     WHEN {_LIMIT} != '' THEN 'sent away'
-    WHEN reason RLIKE '{_LEFT_HLS}' THEN 'left'
     ELSE coalesce(CASE reason {_EXACTLY} END, 'unknown') END AS ended_how"""
 
 _HOW_A_PUBLISH_ENDED = f"""CASE
