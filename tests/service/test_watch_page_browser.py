@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.helpers import LOOPBACK
+from tests.hls.broadcast import Broadcast as MadeUpBroadcast
 from tests.service.browser import MISSING, Browser, until
 from tests.service.command import Server
 from tests.service.interop import FFmpeg
@@ -224,3 +225,24 @@ def test_page_is_sent_without_a_word_about_the_relay_inside(broadcast: Broadcast
         policy = answer.headers["Content-Security-Policy"]
     assert "unsafe-inline" not in policy
     assert "Traceback" not in broadcast.relay.text()
+
+
+READ = """
+const [text, delta] = arguments;
+return import("/assets/hls_playlist.js").then(({ readMedia }) => {
+  const plain = (playlist) => playlist && playlist.segments.map((one) => [one.number, one.domain, one.url, one.map]);
+  const before = readMedia(text, "http://relay/live/film/");
+  return [plain(before), plain(readMedia(delta, "http://relay/live/film/", before)), readMedia(delta, "http://relay/")];
+});
+"""
+
+
+def test_page_understands_delta_updates(page: Browser, broadcast: Broadcast) -> None:
+    """A window of hours would be sent three times a second without them."""
+    page.open(f"{broadcast.url}/live/film/")
+    made = MadeUpBroadcast()
+    before, whole, _ = page.run(READ, made.playlist(30, 1), made.playlist(30, 2))
+    _, merged, alone = page.run(READ, made.playlist(30, 1), made.playlist(30, 2, skip=True))
+    assert merged == whole
+    assert len(before) == 13
+    assert alone is None

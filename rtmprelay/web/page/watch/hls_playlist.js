@@ -36,11 +36,12 @@ export function readVariants(text, base) {
 }
 
 /**
- * A media playlist: { target, partTarget, holdBack, canBlock, ended, segments }. Each segment has
+ * A media playlist: { target, partTarget, holdBack, canBlock, canSkip, ended, segments }. Each segment has
  * { number, domain, duration, url, map, parts, complete }; a domain ends where there is a discontinuity.
+ * A delta update leaves segments out, which are those of the playlist before. Returns null if that one has not all of them.
  */
-export function readMedia(text, base) {
-  const playlist = { target: 2, partTarget: 0, holdBack: 0, canBlock: false, ended: false, segments: [] };
+export function readMedia(text, base, before = null) {
+  const playlist = { target: 2, partTarget: 0, holdBack: 0, canBlock: false, canSkip: false, ended: false, segments: [] };
   const absolute = (uri) => new URL(uri, base).href;
   let number = 0;
   let domain = 0;
@@ -61,12 +62,21 @@ export function readMedia(text, base) {
     else if (tag === "EXT-X-DISCONTINUITY-SEQUENCE") domain = Number(rest);
     else if (tag === "EXT-X-DISCONTINUITY") domain += 1;
     else if (tag === "EXT-X-ENDLIST") playlist.ended = true;
-    else if (tag === "EXT-X-MAP") map = absolute(named.URI);
+    else if (tag === "EXT-X-SKIP") {
+      const end = number + Number(named["SKIPPED-SEGMENTS"]);
+      const skipped = before?.segments.filter((one) => one.complete && one.number >= number && one.number < end) ?? [];
+      if (skipped.length !== end - number) return null;
+      // Far from the end nobody lists or wants parts.
+      playlist.segments.push(...skipped.map((one) => ({ ...one, parts: [] })));
+      ({ domain, map } = skipped.at(-1));
+      number = end;
+    } else if (tag === "EXT-X-MAP") map = absolute(named.URI);
     else if (tag === "EXTINF") duration = Number.parseFloat(rest);
     else if (tag === "URI") segment(absolute(rest));
     else if (tag === "EXT-X-PART-INF") playlist.partTarget = Number(named["PART-TARGET"]);
     else if (tag === "EXT-X-SERVER-CONTROL") {
       playlist.canBlock = named["CAN-BLOCK-RELOAD"] === "YES";
+      playlist.canSkip = "CAN-SKIP-UNTIL" in named;
       playlist.holdBack = Number(named["PART-HOLD-BACK"]) || 0;
     } else if (tag === "EXT-X-PART") {
       parts.push({ url: absolute(named.URI), duration: Number(named.DURATION), independent: named.INDEPENDENT === "YES" });

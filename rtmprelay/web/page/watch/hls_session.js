@@ -92,7 +92,8 @@ export class HlsSession {
       const answer = await fetch(url, { signal, headers: this.#told(), cache: "no-store" });
       if (!answer.ok) throw new Gone(`playlist ${answer.status}`);
       const [, before] = this.timeline.window;
-      if (!this.timeline.update(readMedia(await answer.text(), url))) throw new Gone("another playlist");
+      const playlist = readMedia(await answer.text(), url, this.timeline.playlist);
+      if (playlist === null || !this.timeline.update(playlist)) throw new Gone("another playlist");
       const now = performance.now();
       const [, end] = this.timeline.window;
       if (end > before || this.edge === null) {
@@ -101,7 +102,6 @@ export class HlsSession {
         this.edge = Math.max(this.edge ?? -Infinity, end - now / 1000);
       }
       this.wake();
-      const { playlist } = this.timeline;
       if (playlist.ended) return void (await this.#untilOver());
       const pause = playlist.canBlock ? 0 : (playlist.partTarget || playlist.target) * 1000;
       if (end === before || pause) await sleep(Math.max(pause, 250 - (now - asked)));

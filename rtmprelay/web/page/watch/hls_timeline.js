@@ -76,11 +76,11 @@ export class Timeline {
 
   /** The directives that wait for what comes after this playlist. */
   get reloadQuery() {
-    const { segments, canBlock, partTarget } = this.playlist;
+    const { segments, canBlock, canSkip, partTarget } = this.playlist;
     const last = segments.at(-1);
     if (!canBlock || !last) return {};
     const number = last.complete ? last.number + 1 : last.number;
-    if (!partTarget) return { _HLS_msn: number };
-    return { _HLS_msn: number, _HLS_part: last.complete ? 0 : last.parts.length };
+    const part = partTarget ? { _HLS_part: last.complete ? 0 : last.parts.length } : {};
+    return { _HLS_msn: number, ...part, ...(canSkip && { _HLS_skip: "YES" }) };
   }
 }
