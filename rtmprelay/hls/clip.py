@@ -59,13 +59,19 @@ class ClipFile:
     def size(self) -> int:
         return len(self.header) + self.media_size
 
-    def pieces(self) -> Iterator[bytes]:
-        """The whole file. Raises OSError if a file has gone."""
-        yield self.header
-        for segment, begin, end in self.ranges:
-            for at in range(begin, end, _PIECE):
-                size = min(_PIECE, end - at)
-                yield _read(segment, at, size) if isinstance(segment, Path) else segment[at : at + size]
+    def pieces(self, begin: int, end: int) -> Iterator[bytes]:
+        """The bytes of the file from `begin` up to `end`. Raises OSError if a file has gone."""
+        at = 0
+        for source, first, last in ((self.header, 0, len(self.header)), *self.ranges):
+            # What of this range is wanted.
+            wanted, until = first + max(0, begin - at), min(last, first + end - at)
+            at += last - first
+            for position in range(wanted, until, _PIECE):
+                size = min(_PIECE, until - position)
+                if isinstance(source, Path):
+                    yield _read(source, position, size)
+                else:
+                    yield source[position : position + size]
 
 
 def _read(path: Path, at: int, size: int) -> bytes:

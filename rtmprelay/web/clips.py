@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs
 
 from twisted.internet.defer import Deferred
@@ -13,14 +15,16 @@ from twisted.internet.defer import Deferred
 from rtmprelay.errors import ConfigError
 from rtmprelay.hls.clip import LONGEST_CLIP, Clip, ClipFile, NothingThereError, cut_clip, make_file
 from rtmprelay.hls.names import MediaName, MediaPiece
+from rtmprelay.hls.signing import signature_in
 from rtmprelay.hls.window import Window
 from rtmprelay.outputs.hls.broadcast import HlsBroadcast
 from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.quantities import MEBIBYTE, read_duration
 from rtmprelay.web.media_gate import MediaGate
 from rtmprelay.web.server.pieces import PieceSender
+from rtmprelay.web.server.ranges import wanted_range
 from rtmprelay.web.server.request import RelayRequest, Result
-from rtmprelay.web.server.responses import Headers, HttpError, iso_time
+from rtmprelay.web.server.responses import Headers, HttpError, Response, iso_time
 from rtmprelay.web.server.threads import InThread
 
 CLIP_NAME = "clip.mp4"
@@ -34,6 +38,9 @@ MAX_HELD = 256 * MEBIBYTE
 _RETRY_AFTER: Headers = ((b"Retry-After", b"10"),)
 
 _MAX_PARAMETERS = 32
+
+#: A clip that is the same whenever it is asked for.
+_FIXED = re.compile(rb"(?:^|&)to=")
 
 
 class Clips:
@@ -56,10 +63,24 @@ class Clips:
         Raises:
             HttpError: There is no such clip, or the client may not have it.
         """
-        return self._gate.ask(request, key, lambda _: Deferred.fromCoroutine(self._send(request, key)))
+        if not self._gate.is_open and self._is_signed(request, key):
+            return self._answer(request, key)
+        return self._gate.ask(request, key, lambda _: self._answer(request, key))
 
-    async def _send(self, request: RelayRequest, key: str) -> None:
-        clip = self._cut(request, key)
+    def _answer(self, request: RelayRequest, key: str) -> Result:
+        answered: Deferred[Any] = Deferred.fromCoroutine(self._send(request, key))
+        return answered
+
+    def _is_signed(self, request: RelayRequest, key: str) -> bool:
+        """Whether it is an address that was given to a client who had permission."""
+        return self._hls.signer.permits(
+            _signed_name(key), signature_in(request.query), self._hls.wall_clock()
+        )
+
+    async def _send(self, request: RelayRequest, key: str) -> Response | None:
+        window, clip = self._cut(request, key)
+        if request.header(b"Range") and not _FIXED.search(request.query):
+            return self._fixed_address(window, clip, key)
         if self.held + clip.held > MAX_HELD:
             raise HttpError(503, "too many clips are being sent: try again later", _RETRY_AFTER)
         # What is on a disk is read piece by piece.
@@ -69,13 +90,26 @@ class Clips:
             await self._send_file(request, key, clip)
         finally:
             self.held -= size
+        return None
+
+    def _fixed_address(self, window: Window, clip: Clip, key: str) -> Response:
+        """A client that wants parts asks for them one by one, and the clip must be the same each time."""
+        last = window.segments[-1] if window.segments else window.listed[-1]
+        # In the middle of the first and the last segment: nothing hangs on the last digit.
+        query = f"from={_moment(clip.begin + 0.01)}&to={_moment(last.date + last.duration - 0.01)}"
+        if not self._gate.is_open:
+            query += f"&{self._hls.signer.sign(_signed_name(key), self._hls.wall_clock())}"
+        return Response(b"", 302, headers=((b"Location", f"{CLIP_NAME}?{query}".encode()),))
 
     async def _send_file(self, request: RelayRequest, key: str, clip: Clip) -> None:
         try:
             file: ClipFile = await self._in_thread(make_file, clip)
         except OSError:
             raise HttpError(404, "a part of the clip has just left the window: ask for a later one") from None
-        pieces = file.pieces()
+        etag = b'"%x-%x-%x"' % (int(clip.begin * 1000), file.size, len(clip.media))
+        part = wanted_range(request, file.size, etag)
+        begin, end = part or (0, file.size)
+        pieces = file.pieces(begin, end)
 
         async def following() -> bytes | None:
             if clip.has_files:
@@ -84,13 +118,18 @@ class Clips:
             return next(pieces, None)
 
         headers: Headers = (
-            (b"Content-Length", b"%d" % file.size),
+            (b"Content-Length", b"%d" % (end - begin)),
+            (b"Accept-Ranges", b"bytes"),
+            (b"ETag", etag),
             (b"Content-Disposition", b'inline; filename="%s"' % _file_name(key, clip.begin)),
             (b"Cache-Control", b"no-store"),
         )
+        if part is not None:
+            headers = (*headers, (b"Content-Range", b"bytes %d-%d/%d" % (begin, end - 1, file.size)))
+            request.setResponseCode(206)
         await PieceSender(request, following).send(b"video/mp4", headers)
 
-    def _cut(self, request: RelayRequest, key: str) -> Clip:
+    def _cut(self, request: RelayRequest, key: str) -> tuple[Window, Clip]:
         broadcast = self._hls.get(key)
         if broadcast is None:
             raise HttpError(404, "nobody publishes this stream now, or it is not sent as HLS")
@@ -106,7 +145,17 @@ class Clips:
             raise HttpError(404, f"{error}: it reaches from {first} to {last}") from None
         if clip.size > MAX_HELD // 2:
             raise HttpError(400, "the clip would be too large: ask for less")
-        return clip
+        return window, clip
+
+
+def _signed_name(key: str) -> str:
+    """What is signed for clips of a stream: nothing that permits anything else."""
+    return f"\nclip/{key}"
+
+
+def _moment(seconds: float) -> str:
+    """A time as the query has it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _file_of(broadcast: HlsBroadcast, rendition: int, segment: int) -> Path | None:

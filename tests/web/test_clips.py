@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 
 import pytest
 
@@ -175,3 +175,79 @@ def test_head_request_gets_the_size_only() -> None:
     response = ClipWeb().request("HEAD", "/live/film/clip.mp4")
     assert response.status == 200
     assert int(response.headers["content-length"]) > 10_000
+
+
+# -- parts of a file, as phones ask for them -----------------------------------------------------------------
+
+
+def test_client_that_wants_parts_is_led_to_a_clip_that_stays_the_same() -> None:
+    web = ClipWeb()
+    moved = web.get("/live/film/clip.mp4?last=6s", Range="bytes=0-1")
+    assert moved.status == 302
+    fixed = urljoin("/live/film/clip.mp4", moved.headers["location"])
+    whole = web.get(fixed)
+    assert whole.headers["accept-ranges"] == "bytes"
+    web.pass_time(1)
+    parts = [
+        web.get(fixed, Range=f"bytes={begin}-{begin + 4999}") for begin in range(0, len(whole.body), 5000)
+    ]
+    assert {part.status for part in parts} == {206}
+    assert {part.headers["etag"] for part in parts} == {whole.headers["etag"]}
+    assert b"".join(part.body for part in parts) == whole.body
+    assert demuxed(whole.body, 1000, "video")[0][0].keyframe
+
+
+RANGES = [
+    ("bytes=0-1", 206, slice(0, 2)),
+    ("bytes=10-", 206, slice(10, None)),
+    ("bytes=-7", 206, slice(-7, None)),
+    ("bytes=5-999999999", 206, slice(5, None)),
+    ("bytes=0-1,5-6", 200, slice(None)),
+    ("bytes=9-3", 200, slice(None)),
+    ("bytes=-", 200, slice(None)),
+    ("pages=1-2", 200, slice(None)),
+]
+
+
+@pytest.mark.parametrize(("wanted", "status", "part"), RANGES)
+def test_parts_of_a_clip(wanted: str, status: int, part: slice) -> None:
+    web = ClipWeb()
+    address = f"/live/film/clip.mp4?from={iso(4)}&to={iso(7)}"
+    whole = web.get(address).body
+    found = web.get(address, Range=wanted)
+    assert (found.status, found.body) == (status, whole[part])
+    assert int(found.headers["content-length"]) == len(found.body)
+    if status == 206:
+        begin, end, _ = part.indices(len(whole))
+        assert found.headers["content-range"] == f"bytes {begin}-{end - 1}/{len(whole)}"
+
+
+def test_bytes_that_are_not_there_are_told() -> None:
+    web = ClipWeb()
+    address = f"/live/film/clip.mp4?from={iso(4)}&to={iso(7)}"
+    size = len(web.get(address).body)
+    found = web.get(address, Range="bytes=99999999-")
+    assert found.error == (416, "range_not_satisfiable")
+    assert found.headers["content-range"] == f"bytes */{size}"
+
+
+def test_clip_that_has_changed_is_sent_as_a_whole() -> None:
+    web = ClipWeb()
+    address = f"/live/film/clip.mp4?from={iso(4)}&to={iso(7)}"
+    tag = web.get(address).headers["etag"]
+    assert web.get(address, Range="bytes=0-1", If_Range=tag).status == 206
+    assert web.get(address, Range="bytes=0-1", If_Range='"other"').status == 200
+
+
+def test_address_of_a_clip_is_signed_and_has_no_key_in_it() -> None:
+    answering = Answering()
+    web = ClipWeb(answering)
+    moved = web.get("/live/film/clip.mp4?last=6s&key=SECRET", Range="bytes=0-")
+    assert moved.status == 302
+    assert "SECRET" not in moved.headers["location"]
+    fixed = urljoin("/live/film/clip.mp4", moved.headers["location"])
+    answering.answer = refused("not any more")
+    assert web.get(fixed, Range="bytes=0-1").status == 206
+    assert web.get(fixed.replace("live/film", "live/other")).status == 403
+    web.clock.advance(3600)
+    assert web.get(fixed).status == 403

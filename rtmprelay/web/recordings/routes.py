@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from twisted.internet.defer import Deferred
 
 from rtmprelay.hls.recorded import INIT_NAME, ByteRange, read_segment_name
-from rtmprelay.hls.signing import PARAMETER, UriSigner
+from rtmprelay.hls.signing import UriSigner, signature_in
 from rtmprelay.web.media_gate import MediaGate
 from rtmprelay.web.recordings.folder import ListedFile, stream_of
 from rtmprelay.web.recordings.library import RecordingLibrary
@@ -19,8 +18,6 @@ from rtmprelay.web.server.responses import Headers, HttpError, Response, iso_tim
 PLAYLIST_TYPE = b"application/vnd.apple.mpegurl"
 _SEGMENT_TYPE = b"video/mp4"
 _PLAYLIST_NAME = "index.m3u8"
-
-_SIGNATURE = re.compile(rb"(?:^|&)" + PARAMETER.encode() + rb"=([^&]+)")
 
 #: The gate is asked for this stream before the list is shown to viewers.
 LIST_KEY = "recordings"
@@ -116,10 +113,7 @@ class RecordedMedia:
         return ((b"Cache-Control", b"%s, max-age=%d%s" % (who, seconds, more)),)
 
     def _is_signed(self, request: RelayRequest, name: str) -> bool:
-        found = _SIGNATURE.search(request.query)
-        return found is not None and self._signer.permits(
-            _signed_name(name), found[1].decode("latin-1"), self._wall_clock()
-        )
+        return self._signer.permits(_signed_name(name), signature_in(request.query), self._wall_clock())
 
 
 def _signed_name(name: str) -> str:
