@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import attrs
 
@@ -78,6 +79,26 @@ def _was_refused(row: Row) -> bool:
     return row["status"] == UNREADABLE_FILE or (row["error"] or "").startswith(CANNOT_READ)
 
 
+def results_of(
+    splits: Iterable[Split], counted: Iterable[Mapping[str, Any]], refused: Mapping[str, str]
+) -> dict[str, ReadResult]:
+    """What was read of each file that was opened.
+
+    Args:
+        counted: What was counted for each file and server.
+        refused: Why files could not be read to their end.
+    """
+    results = {split.file_id: ReadResult(problem=refused.get(split.file_id)) for split in splits}
+    for row in counted:
+        results[row["file_id"]] = results[row["file_id"]].joined(result_of(row))
+    return results
+
+
+def result_of(counted: Mapping[str, Any]) -> ReadResult:
+    """What was counted for a file, or for one server in it."""
+    return ReadResult(**{field.name: counted[field.name] for field in attrs.fields(ReadResult)})
+
+
 def updated_rows(
     found: Sequence[FoundFile],
     known: Mapping[str, Row],
@@ -106,27 +127,30 @@ def updated_rows(
     return rows
 
 
-def row_from_events(counted: Row, before: Row | None) -> Row:
+def row_from_events(file_id: str, result: ReadResult, before: Row | None) -> Row:
     """The row of a file that is not known but by its events. All that can be found out by looking at it is left open, so
     that it is looked at.
 
     Args:
-        counted: `file_id`, `read_until`, `events`, `unreadable`, `first_event` and `last_event`.
         before: Where it was, if that is known.
     """
-    first_event = counted["first_event"]
     return {
-        **counted,
+        "file_id": file_id,
         "path": before["path"] if before else "",
         "compressed": False,
         "size": 0,
         "mtime_ns": 0,
+        "read_until": result.read_until,
         "torn_bytes": 0,
-        "status": "damaged" if counted["unreadable"] else "ok",
+        "events": result.events,
+        "unreadable": result.unreadable,
+        "first_event": result.first_event,
+        "last_event": result.last_event,
+        "status": "damaged" if result.unreadable else "ok",
         "error": None,
         "vanished_at": None,
         "indexed_at": None,
-        DAY: (first_event or datetime.fromtimestamp(0, UTC)).date(),
+        DAY: (result.first_event or datetime.fromtimestamp(0, UTC)).date(),
     }
 
 

@@ -1,4 +1,4 @@
-"""Reads lines of event logs in Spark's workers, from where the last run ended."""
+"""Reads the lines of event logs, from where the last run ended: here, or in Spark's workers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 from spark_analytics.event_logs.files import GZIP, GZIP_ERRORS, FoundFile
+from spark_analytics.event_logs.parse import TextLine, parse_events
+from spark_analytics.event_schemas import EVENTS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +31,6 @@ _BATCH_TEXT = 8 * 1024 * 1024
 CANNOT_READ = "the file cannot be read"
 
 SPLIT_SCHEMA = "file_id string, name string, begin bigint, finish bigint, at_line_start boolean"
-LINE_SCHEMA = "file_id string, line_end bigint, line string, problem string"
 
 
 @attrs.frozen
@@ -48,20 +49,6 @@ class Split:
     at_line_start: bool
 
 
-@attrs.frozen
-class TextLine:
-    """One line.
-
-    Attributes:
-        end: Where it ends in the text.
-        text: None if there is a problem.
-    """
-
-    end: int
-    text: str | None
-    problem: str | None = None
-
-
 def splits_of(found: FoundFile, read_until: int, size: int = SPLIT_SIZE) -> list[Split]:
     """How what is new in a file is divided."""
     if found.complete is None:
@@ -73,22 +60,27 @@ def splits_of(found: FoundFile, read_until: int, size: int = SPLIT_SIZE) -> list
     ]
 
 
-def read_lines(spark: SparkSession, splits: Iterable[Split]) -> DataFrame:
-    """The lines of these splits, one task for each: file_id, line_end, line, problem."""
+def read_in_workers(spark: SparkSession, splits: Iterable[Split]) -> DataFrame:
+    """Rows of `events` from these splits, one task for each."""
     rows = [attrs.astuple(split) for split in splits]
+    schema = EVENTS.spark_schema()
     if not rows:
-        return spark.createDataFrame([], LINE_SCHEMA)
+        return spark.createDataFrame([], schema)
     # A slice for each: hashing them to as many tasks would leave a third of the tasks empty, and give others several.
     frame = spark.createDataFrame(spark.sparkContext.parallelize(rows, len(rows)), SPLIT_SCHEMA)
-    return frame.mapInArrow(_read_batches, LINE_SCHEMA)
+    return frame.mapInArrow(_read_batches, schema)
 
 
 def _read_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for row in batch.to_pylist():
-            split = Split(**row)
-            for lines in _in_batches(lines_of(split)):
-                yield _to_batch(split, lines)
+            yield from read_split(Split(**row))
+
+
+def read_split(split: Split) -> Iterator[pa.RecordBatch]:
+    """Rows of `events` from the lines of a split."""
+    for lines in _in_batches(lines_of(split)):
+        yield parse_events(split.file_id, lines)
 
 
 def _in_batches(lines: Iterable[TextLine]) -> Iterator[list[TextLine]]:
@@ -101,21 +93,8 @@ def _in_batches(lines: Iterable[TextLine]) -> Iterator[list[TextLine]]:
         if len(batch) >= _BATCH_LINES or held >= _BATCH_TEXT:
             yield batch
             batch, held = [], 0
-    yield batch
-
-
-def _to_batch(split: Split, lines: list[TextLine]) -> pa.RecordBatch:
-    import pyarrow
-
-    return pyarrow.record_batch(
-        [
-            pyarrow.array([split.file_id] * len(lines), pyarrow.string()),
-            pyarrow.array([line.end for line in lines], pyarrow.int64()),
-            pyarrow.array([line.text for line in lines], pyarrow.string()),
-            pyarrow.array([line.problem for line in lines], pyarrow.string()),
-        ],
-        names=["file_id", "line_end", "line", "problem"],
-    )
+    if batch:
+        yield batch
 
 
 class _Text(Protocol):

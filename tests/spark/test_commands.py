@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 import subprocess
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -457,3 +460,45 @@ def test_the_bar_shows_the_tasks_that_are_done() -> None:
         while "3/8" not in terminal.getvalue():
             assert time.monotonic() < deadline
     assert f"\rreading 3 recordings [{'#' * 15}{'.' * 25}] 3/8 0:0" in terminal.getvalue()
+
+
+def test_progress_tells_only_those_who_wait() -> None:
+    quick, slow = io.StringIO(), io.StringIO()
+    with Progress(quick, patience=60) as progress:
+        progress.say(lambda: pytest.fail("nobody waits"))
+    assert quick.getvalue() == ""
+    with Progress(slow, patience=0.01) as progress:
+        progress.say(lambda: "reading up to 12.0 MB in 3 files of viewers")
+        deadline = time.monotonic() + 60
+        while not slow.getvalue():
+            assert time.monotonic() < deadline
+    assert slow.getvalue() == "reading up to 12.0 MB in 3 files of viewers ...\n"
+
+
+def test_question_that_takes_long_tells_how_much_is_read(
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    told: list[str] = []
+
+    @contextmanager
+    def tell(what: str | Callable[[], str]) -> Iterator[None]:
+        told.append(what if isinstance(what, str) else what())
+        yield
+
+    monkeypatch.setattr("spark_analytics.cli.common.told_if_long", tell)
+    assert ask(snapshot, "incidents", "--stream", "live/film") == 0
+    assert [re.sub(r"[\d.]+ MB in \d+ files", "N MB in N files", line) for line in told] == [
+        "reading up to N MB in N files of recordings",
+        "reading up to N MB in N files of incidents",
+    ]
+
+
+def test_answer_without_rows_says_so(snapshot: Snapshot, capsys: Capture) -> None:
+    for question in (
+        ("incidents", "--since", "2031-01-01"),
+        ("sql", "SELECT path FROM recordings WHERE false"),
+    ):
+        assert ask(snapshot, *question) == 0
+        assert capsys.readouterr().err == "0 rows\n"
+        assert ask(snapshot, *question, "--format", "csv") == 0
+        assert capsys.readouterr().err == ""

@@ -20,15 +20,14 @@ from spark_analytics.event_logs.file_table import ReadResult, new_splits, update
 from spark_analytics.event_logs.files import FoundFile, find_event_logs, look_at
 from spark_analytics.event_logs.lines import (
     Split,
-    TextLine,
-    _read_batches,
     lines_of,
-    read_lines,
+    read_in_workers,
+    read_split,
     splits_of,
 )
+from spark_analytics.event_logs.parse import TextLine
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
@@ -136,18 +135,12 @@ def test_a_worker_holds_some_lines_and_not_too_much_text(tmp_path: Path) -> None
     """A compressed file of nearly nothing may be gigabytes of text."""
     path = write(tmp_path, (b"z" * 100_000 + b"\n") * 300, "events_20261116_120000.jsonl.gz")
     split = Split("id", str(path), 0, None, True)
-    batches = [batch for batch in read_batches(split) if batch.num_rows]
+    batches = [batch for batch in read_split(split) if batch.num_rows]
     assert sum(batch.num_rows for batch in batches) == 300
     assert max(batch.nbytes for batch in batches) < 10 * 1024 * 1024
     short = write(tmp_path, b"z\n" * 50_000, "events_20261116_130000.jsonl.gz")
-    counts = [batch.num_rows for batch in read_batches(attrs.evolve(split, name=str(short)))]
+    counts = [batch.num_rows for batch in read_split(attrs.evolve(split, name=str(short)))]
     assert counts == [20_000, 20_000, 10_000]
-
-
-def read_batches(split: Split) -> list[pa.RecordBatch]:
-    """What a worker hands on."""
-    arrow = pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[spark]'")
-    return list(_read_batches(iter([arrow.RecordBatch.from_pylist([attrs.asdict(split)])])))
 
 
 # -- files ---------------------------------------------------------------------------------------------------
@@ -557,5 +550,5 @@ def test_a_log_of_the_year_2400_has_a_row(tmp_path: Path) -> None:
 
 def test_every_split_is_read_by_a_task_of_its_own(spark: SparkSession) -> None:
     splits = [Split(f"file{number % 7}", "/nowhere", 1000 * number, None, True) for number in range(20)]
-    tasks = read_lines(spark, splits).rdd.glom().map(len).collect()
+    tasks = read_in_workers(spark, splits).rdd.glom().map(len).collect()
     assert tasks == [1] * len(splits)
