@@ -10,8 +10,9 @@ from typing import Any
 import attrs
 
 from spark_analytics.event_logs.copies import Row, log_is_gone
-from spark_analytics.event_logs.files import GZIP, FoundFile, text_size
-from spark_analytics.event_logs.lines import CANNOT_READ, Split, splits_of
+from spark_analytics.event_logs.files import GZIP, FoundLog, text_size
+from spark_analytics.event_logs.lines import CANNOT_READ, LogSplit, splits_of
+from spark_analytics.flv.sources import is_uri
 from spark_analytics.patterns import covers
 from spark_analytics.table import DAY
 
@@ -50,9 +51,9 @@ class ReadResult:
         )
 
 
-def new_splits(found: Iterable[FoundFile], known: Mapping[str, Row]) -> list[Split]:
+def new_splits(found: Iterable[FoundLog], known: Mapping[str, Row]) -> list[LogSplit]:
     """What there is to read."""
-    splits: list[Split] = []
+    splits: list[LogSplit] = []
     for one in found:
         row = known.get(one.file_id)
         if one.error is None and (row is None or not _is_same(one, row)):
@@ -60,18 +61,20 @@ def new_splits(found: Iterable[FoundFile], known: Mapping[str, Row]) -> list[Spl
     return splits
 
 
-def _is_same(found: FoundFile, row: Row) -> bool:
+def _is_same(found: FoundLog, row: Row) -> bool:
     """Whether nothing has happened to a file, and nothing of it is still to be read."""
     if _was_refused(row):
         return False
-    if (row["compressed"], row["size"], row["mtime_ns"]) == (
-        found.is_compressed,
-        found.size,
-        found.mtime_ns,
-    ):
+    if _is_as_listed(found, row):
         return True
     # It was only compressed.
     return found.is_compressed and text_size(found) == row["read_until"]
+
+
+def _is_as_listed(found: FoundLog, row: Row) -> bool:
+    """Whether a file looks as it did when it was read."""
+    looks = (found.is_compressed, found.size, found.mtime_ns)
+    return (row["compressed"], row["size"], row["mtime_ns"]) == looks
 
 
 def _was_refused(row: Row) -> bool:
@@ -80,7 +83,7 @@ def _was_refused(row: Row) -> bool:
 
 
 def results_of(
-    splits: Iterable[Split], counted: Iterable[Mapping[str, Any]], refused: Mapping[str, str]
+    splits: Iterable[LogSplit], counted: Iterable[Mapping[str, Any]], refused: Mapping[str, str]
 ) -> dict[str, ReadResult]:
     """What was read of each file that was opened.
 
@@ -100,7 +103,7 @@ def result_of(counted: Mapping[str, Any]) -> ReadResult:
 
 
 def updated_rows(
-    found: Sequence[FoundFile],
+    found: Sequence[FoundLog],
     known: Mapping[str, Row],
     results: Mapping[str, ReadResult],
     places: Sequence[str],
@@ -154,7 +157,7 @@ def row_from_events(file_id: str, result: ReadResult, before: Row | None) -> Row
     }
 
 
-def _row(found: FoundFile, known: Row | None, result: ReadResult | None, now: datetime) -> Row:
+def _row(found: FoundLog, known: Row | None, result: ReadResult | None, now: datetime) -> Row:
     before: Row = known or {
         "read_until": 0,
         "events": 0,
@@ -176,7 +179,11 @@ def _row(found: FoundFile, known: Row | None, result: ReadResult | None, now: da
     error = found.error or result.problem or old_error
     # What a damaged compressed file says of its size is not to be trusted.
     is_sure = error is None or not (found.is_compressed or found.error or error.startswith(CANNOT_READ))
-    torn = max(0, (text_size(found) or 0) - read_until) if finished and is_sure else 0
+    if found.is_compressed and known is not None and _is_as_listed(found, known):
+        # To ask a compressed file again, another file system may have to be asked.
+        torn = known["torn_bytes"]
+    else:
+        torn = max(0, (text_size(found) or 0) - read_until) if finished and is_sure else 0
     first_event = _earliest(before["first_event"], result.first_event)
     return {
         "file_id": found.file_id,
@@ -198,7 +205,7 @@ def _row(found: FoundFile, known: Row | None, result: ReadResult | None, now: da
     }
 
 
-def _status(found: FoundFile, error: str | None, events: int, unreadable: int, torn: int) -> str:
+def _status(found: FoundLog, error: str | None, events: int, unreadable: int, torn: int) -> str:
     if found.error is not None or (error or "").startswith(CANNOT_READ):
         return UNREADABLE_FILE
     if error is not None or unreadable:
@@ -218,7 +225,7 @@ def _latest(one: datetime | None, other: datetime | None) -> datetime | None:
 
 def _is_in(path: str, places: Sequence[str]) -> bool:
     """Whether a file would be found now if it were there."""
-    for place in map(os.path.abspath, places):
+    for place in (one if is_uri(one) else os.path.abspath(one.removeprefix("file://")) for one in places):
         if path == place.removesuffix(GZIP) or path.startswith(place.rstrip("/") + "/"):
             return True
         if covers(path, place) or covers(path + GZIP, place):

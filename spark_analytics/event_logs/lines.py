@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import attrs
 
-from spark_analytics.event_logs.files import GZIP, GZIP_ERRORS, FoundFile
+from spark_analytics.event_logs.files import GZIP_ERRORS, FoundLog, LogText, open_text
 from spark_analytics.event_logs.parse import TextLine, parse_events
 from spark_analytics.event_schemas import EVENTS
 
@@ -34,7 +33,7 @@ SPLIT_SCHEMA = "file_id string, name string, begin bigint, finish bigint, at_lin
 
 
 @attrs.frozen
-class Split:
+class LogSplit:
     """What one task reads: all lines that begin in a range of the text.
 
     Attributes:
@@ -49,18 +48,18 @@ class Split:
     at_line_start: bool
 
 
-def splits_of(found: FoundFile, read_until: int, size: int = SPLIT_SIZE) -> list[Split]:
+def splits_of(found: FoundLog, read_until: int, size: int = SPLIT_SIZE) -> list[LogSplit]:
     """How what is new in a file is divided."""
     if found.complete is None:
-        return [Split(found.file_id, found.name, read_until, None, True)]
+        return [LogSplit(found.file_id, found.name, read_until, None, True)]
     begins = range(read_until, found.complete, size)
     return [
-        Split(found.file_id, found.name, begin, min(begin + size, found.complete), begin == read_until)
+        LogSplit(found.file_id, found.name, begin, min(begin + size, found.complete), begin == read_until)
         for begin in begins
     ]
 
 
-def read_in_workers(spark: SparkSession, splits: Iterable[Split]) -> DataFrame:
+def read_in_workers(spark: SparkSession, splits: Iterable[LogSplit]) -> DataFrame:
     """Rows of `events` from these splits, one task for each."""
     rows = [attrs.astuple(split) for split in splits]
     schema = EVENTS.spark_schema()
@@ -74,10 +73,10 @@ def read_in_workers(spark: SparkSession, splits: Iterable[Split]) -> DataFrame:
 def _read_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for row in batch.to_pylist():
-            yield from read_split(Split(**row))
+            yield from read_split(LogSplit(**row))
 
 
-def read_split(split: Split) -> Iterator[pa.RecordBatch]:
+def read_split(split: LogSplit) -> Iterator[pa.RecordBatch]:
     """Rows of `events` from the lines of a split."""
     for lines in _in_batches(lines_of(split)):
         yield parse_events(split.file_id, lines)
@@ -97,21 +96,11 @@ def _in_batches(lines: Iterable[TextLine]) -> Iterator[list[TextLine]]:
         yield batch
 
 
-class _Text(Protocol):
-    """A file, compressed or not."""
-
-    def readline(self, size: int, /) -> bytes:
-        """The next line, or so much of it."""
-
-    def seek(self, offset: int, /) -> int:
-        """Go there."""
-
-
-def lines_of(split: Split) -> Iterator[TextLine]:
+def lines_of(split: LogSplit) -> Iterator[TextLine]:
     """The whole lines of a split. A file that cannot be read to its end gives what it has, and says so."""
     last = split.begin
     try:
-        with gzip.open(split.name) if split.name.endswith(GZIP) else open(split.name, "rb") as file:
+        with open_text(split.name) as file:
             for line in _whole_lines(file, split):
                 last = line.end
                 yield line
@@ -121,7 +110,7 @@ def lines_of(split: Split) -> Iterator[TextLine]:
         yield TextLine(last, None, f"{CANNOT_READ}: {error.strerror or error}")
 
 
-def _whole_lines(file: _Text, split: Split) -> Iterator[TextLine]:
+def _whole_lines(file: LogText, split: LogSplit) -> Iterator[TextLine]:
     """Lines that begin in the split; the last of them may end behind it."""
     position = split.begin
     if split.at_line_start:
@@ -144,7 +133,7 @@ def _whole_lines(file: _Text, split: Split) -> Iterator[TextLine]:
         yield TextLine(position, None, "the line is too long for an event")
 
 
-def _length_of_rest(file: _Text) -> tuple[int, bool]:
+def _length_of_rest(file: LogText) -> tuple[int, bool]:
     """Go behind the next line feed; how far that was, and whether there is one."""
     length = 0
     while part := file.readline(_LONGEST_LINE):

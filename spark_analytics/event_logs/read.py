@@ -21,7 +21,7 @@ from spark_analytics.event_logs.derive import (
     duck_workbench,
     spark_workbench,
 )
-from spark_analytics.event_logs.lines import CANNOT_READ, Split, read_in_workers, read_split
+from spark_analytics.event_logs.lines import CANNOT_READ, LogSplit, read_in_workers, read_split
 from spark_analytics.event_logs.parse import UNREADABLE
 from spark_analytics.event_logs.write import append_frame, append_rows
 from spark_analytics.event_schemas import EVENTS
@@ -65,7 +65,7 @@ class NewEvents:
         return sum(row["events"] for row in self.counted)
 
 
-def read_new_events(open_spark: OpenSpark, change: Change, splits: list[Split]) -> NewEvents:
+def read_new_events(open_spark: OpenSpark, change: Change, splits: list[LogSplit]) -> NewEvents:
     """Add what is new to `events`: of each file all up to the first place that could not be read."""
     if not splits:
         return NewEvents()
@@ -86,7 +86,7 @@ def read_new_events(open_spark: OpenSpark, change: Change, splits: list[Split]) 
         return NewEvents((change.run,), count_events(bench), refused)
 
 
-def _rows_here(splits: Iterable[Split]) -> pa.Table | None:
+def _rows_here(splits: Iterable[LogSplit]) -> pa.Table | None:
     """The rows of all splits; None if they are too many."""
     batches: list[pa.RecordBatch] = []
     text = 0
@@ -118,7 +118,7 @@ def _first_refusals(rows: Iterable[Row]) -> list[Row]:
     return list(first.values())
 
 
-def _read_with_spark(spark: SparkSession, change: Change, splits: list[Split]) -> NewEvents:
+def _read_with_spark(spark: SparkSession, change: Change, splits: list[LogSplit]) -> NewEvents:
     base = change.base
     append_frame(change, base, EVENTS.name, read_in_workers(spark, splits), base.runs(EVENTS.name))
     if change.run not in change.runs(EVENTS.name):

@@ -10,7 +10,7 @@ from spark_analytics.catalogue import Change, Snapshot
 from spark_analytics.errors import CatalogueError
 from spark_analytics.event_logs.copies import Row, without_copies
 from spark_analytics.event_logs.file_table import ReadResult, result_of, row_from_events
-from spark_analytics.event_logs.files import GZIP, FoundFile, file_at, find_event_logs
+from spark_analytics.event_logs.files import GZIP, FoundLog, ListedLog, file_at, find_event_logs
 from spark_analytics.event_logs.read import OpenSpark, count_table
 from spark_analytics.event_schemas import EVENT_FILES, EVENT_TABLES, EVENTS
 from spark_analytics.parquet_files import files_of
@@ -30,7 +30,7 @@ class Logs:
         are_new: Whether `event_files` must be written, even if nothing is new.
     """
 
-    found: list[FoundFile]
+    found: list[FoundLog]
     known: dict[str, Row]
     are_new: bool = False
 
@@ -55,7 +55,7 @@ def look_for_logs(open_spark: OpenSpark, change: Change, places: Sequence[str]) 
         known = {row["file_id"]: row for row in base.arrow(EVENT_FILES.name).to_pylist()}
     else:
         known = {}
-    return Logs(without_copies(find_event_logs(places), known), known, are_new)
+    return Logs(without_copies(find_event_logs(places, known), known), known, are_new)
 
 
 def _is_outdated(base: Snapshot, table: Table) -> bool:
@@ -88,11 +88,14 @@ def _known_from_events(open_spark: OpenSpark, base: Snapshot) -> dict[str, Row]:
     }
 
 
-def _found_again(places: Iterable[str], before: Mapping[str, Row]) -> list[FoundFile]:
+def _found_again(places: Iterable[str], before: Mapping[str, Row]) -> list[FoundLog]:
     """All logs in these places, and those that were read before from others."""
     found = find_event_logs(places)
     there = {one.path for one in found}
-    elsewhere = [file_at([path, path + GZIP]) for path in {row["path"] for row in before.values()} - there]
+    elsewhere = [
+        file_at([ListedLog(path), ListedLog(path + GZIP)])
+        for path in {row["path"] for row in before.values()} - there
+    ]
     logs = without_copies([*found, *(one for one in elsewhere if one is not None)], before)
     readable = {one.file_id for one in logs if one.error is None}
     lost = [row["path"] for file_id, row in before.items() if file_id not in readable and _has_lines(row)]

@@ -200,6 +200,25 @@ def _stat(path: str, warn: Callable[[str], None]) -> list[FoundFile]:
 
 
 def _look_at_uri(name: str) -> tuple[Place, list[FoundFile]]:
+    base = fixed_part(name)
+    found = list_uri(name)
+    if [file.path for file in found] == [base]:
+        return Place(name), found
+    recordings = [file for file in found if file.path.endswith(_SUFFIX)]
+    if base == name:
+        return Place(name.rstrip("/")), recordings
+    place = Place(name, name)
+    named = [file for file in found if matches(unquote(file.path), name)]
+    return place, [*named, *(file for file in recordings if place.covers(file.path))]
+
+
+def list_uri(name: str) -> list[FoundFile]:
+    """All files in the folder of an address, or of a pattern of addresses, and below it; or the one file of this name.
+
+    Raises:
+        NothingThereError: There is nothing.
+        CatalogueError: Whether there is cannot be told, or it may not be named like this.
+    """
     from pyarrow import fs
 
     _refuse_secrets(name)
@@ -210,21 +229,15 @@ def _look_at_uri(name: str) -> tuple[Place, list[FoundFile]]:
         if info.type == fs.FileType.NotFound:
             raise NothingThereError(f"There is no file or folder {base}.")
         if info.type == fs.FileType.File:
-            return Place(name), [_found(base, inner, info)]
+            return [_found(base, inner, info)]
         infos = system.get_file_info(fs.FileSelector(inner, recursive=True))
     except (OSError, ValueError) as error:
         raise CatalogueError(f"{name} cannot be looked at: {error}") from error
-    found = [
+    return [
         _found(base, inner, info)
         for info in infos
         if info.type == fs.FileType.File and "/." not in info.path[len(inner) :]
     ]
-    recordings = [file for file in found if file.path.endswith(_SUFFIX)]
-    if base == name:
-        return Place(name.rstrip("/")), recordings
-    place = Place(name, name)
-    named = [file for file in found if matches(unquote(file.path), name)]
-    return place, [*named, *(file for file in recordings if place.covers(file.path))]
 
 
 def _refuse_secrets(name: str) -> None:

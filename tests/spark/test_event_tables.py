@@ -13,7 +13,7 @@ import pytest
 
 from spark_analytics.errors import CatalogueError
 from spark_analytics.event_logs.files import look_at
-from spark_analytics.event_logs.lines import Split, splits_of
+from spark_analytics.event_logs.lines import LogSplit, splits_of
 from spark_analytics.event_logs.write import TableWriter
 from spark_analytics.questions.asking import Scope
 from spark_analytics.questions.audience import list_destinations, list_outages, list_viewers
@@ -309,7 +309,7 @@ def test_what_is_behind_a_gap_is_read_once_and_in_order(
     archive.assert_same(whole)
 
 
-def _with_a_gap(path: Path, text: str) -> list[Split]:
+def _with_a_gap(path: Path, text: str) -> list[LogSplit]:
     """Eight parts of a file, of which the third and the sixth are nowhere."""
     found = look_at(str(path))
     assert found is not None
