@@ -73,6 +73,16 @@ class TagArrays:
             self.heads[:count],
         )
 
+    def chosen(self, which: npt.NDArray[np.bool_]) -> TagArrays:
+        """Some of them."""
+        return TagArrays(
+            self.offsets[which],
+            self.types[which],
+            self.sizes[which],
+            self.timestamps[which],
+            self.heads[which],
+        )
+
 
 def follow_sizes(window: Window, begin: int, stop: int, most: int) -> tuple[Integers, int]:
     """Go from tag to tag by their sizes alone; where they begin, and where the last one ends.
