@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from spark_analytics.cli.output import printable
 from spark_analytics.cli.progress import Progress
 from spark_analytics.errors import CatalogueError, NothingThereError
 from spark_analytics.event_logs.files import check_place
-from spark_analytics.indexing.files import Listing, check_places, find_recordings, place_of
+from spark_analytics.indexing.files import Listing, check_places, find_again, find_recordings, place_of
 from spark_analytics.indexing.known import known_recordings, outdated_tables, paths_still_there
 from spark_analytics.indexing.plan import Plan, Row, make_plan, tells_news
 
@@ -165,10 +165,7 @@ class _Index:
         self._change.forget(outdated)
         base = self._change.base
         listing = find_recordings(self._options.recordings, warnings.append)
-        for path in others:
-            # What has gone meanwhile is none of this run's business.
-            with suppress(NothingThereError):
-                listing.files.update(find_recordings([path], warnings.append).files)
+        listing.files.update(find_again(others, warnings.append))
         for warning in warnings:
             sys.stderr.write(f"{printable(warning)}\n")
         known = known_recordings(base)

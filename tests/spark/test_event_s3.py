@@ -12,6 +12,7 @@ pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[sp
 from spark_analytics.catalogue import Catalogue
 from spark_analytics.errors import CatalogueError
 from spark_analytics.event_logs.index import EventSummary, index_events
+from spark_analytics.indexing.files import find_again
 from tests.spark.event_archive import DERIVED, LATER, Archive
 from tests.spark.event_world import story
 from tests.spark.s3_server import ObjectStore, serving
@@ -97,3 +98,15 @@ def test_pattern_and_single_object(near: Archive, tmp_path: Path, monkeypatch: p
         far.places = ("s3://bucket/nowhere",)
         with pytest.raises(CatalogueError, match="There is no file or folder"):
             far.read()
+
+
+def test_recordings_are_found_again_by_listing_their_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To ask for each of thousands of files takes a request each."""
+    names = [f"rec/{folder}/live_{number}.flv" for folder in "ab" for number in range(5)]
+    uris = [f"s3://bucket/{name}" for name in names]
+    with serving(dict.fromkeys([*names, "rec/a/below/live_9.flv", "rec/other/live_1.flv"], b"FLV")) as store:
+        use(store, monkeypatch)
+        found = find_again([*uris, "s3://bucket/rec/a/gone.flv", "s3://bucket/gone/live_1.flv"], pytest.fail)
+        assert sorted(found) == sorted(uris)
+        assert [file.size for file in found.values()] == [3] * 10
+        assert store.asked == []
