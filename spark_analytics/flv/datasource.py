@@ -22,7 +22,6 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
-from typing_extensions import override
 
 from rtmprelay.media import MediaKind
 from spark_analytics.errors import CatalogueError
@@ -176,8 +175,8 @@ class FilteringFlvReader(FlvReader):
 class FilteringFlvDataSource(FlvDataSource):
     """For sessions that hand conditions on; others refuse a reader that can take them."""
 
-    @override
     def reader(self, schema: StructType) -> DataSourceReader:
+        """One that takes conditions."""
         part_size = _size(self.options.get("partSize"))
         return FilteringFlvReader(_paths(self.options), part_size, _is_strict(self.options.get("mode")))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,25 @@ DERIVED = (
 )
 
 
+@contextmanager
+def planned_for_few_rows(spark: SparkSession) -> Iterator[None]:
+    """To compile each question, and divide it, would take Spark many times longer than to answer it."""
+    settings = {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.shuffle.partitions": "1",
+    }
+    before = {key: spark.conf.get(key) or "" for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
+
+
 class Archive:
     """A catalogue, and the logs that it is made of.
 
@@ -49,8 +69,13 @@ class Archive:
 
     def index(self, now: datetime = LATER) -> EventSummary:
         """Read what is new."""
-        with pytest.MonkeyPatch.context() as patch, Catalogue(self.root).change() as change:
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            Catalogue(self.root).change() as change,
+            ExitStack() as stack,
+        ):
             if self._spark is not None:
+                stack.enter_context(planned_for_few_rows(self._spark))
                 patch.setattr(read, "MOST_TEXT_HERE", -1)
                 patch.setattr(read, "MOST_EVENTS_HERE", -1)
             summary = index_events(self._open_spark, change, [str(self.logs)], now)
