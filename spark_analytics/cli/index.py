@@ -177,14 +177,19 @@ class _Index:
     def _index(self, plan: Plan, known: dict[str, Row], now: datetime) -> Sequence[Row]:
         from spark_analytics.indexing.job import index_recordings
 
+        size = sum(file.size for file in plan.read)
+        reading = f"reading {len(plan.read)} recordings, {size / 1e9:.2f} GB"
+        self._progress.say(reading)
+
         def open_spark() -> SparkSession:
             spark = self._spark()
-            size = sum(file.size for file in plan.read)
-            self._progress.say(f"reading {len(plan.read)} recordings, {size / 1e9:.2f} GB", spark)
+            self._progress.say(reading, spark)
             return spark
 
+        # Who says where Spark runs wants it to read.
+        here = self._options.master is None and not self._options.conf
         with plain_errors():
-            rows = index_recordings(open_spark, self._change, plan, known, now)
+            rows = index_recordings(open_spark, self._change, plan, known, now, here)
         found: list[Row] = rows.select(_DESCRIBED).to_pylist()
         return found
 

@@ -54,8 +54,8 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def snapshot(spark: SparkSession, recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    """The catalogue of it; nobody changes it."""
+def snapshot(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    """The catalogue of it, made in this process; nobody changes it."""
     from tests.spark.world import index
 
     return index(recordings, tmp_path_factory.mktemp("catalogue") / "new")

@@ -23,7 +23,7 @@ from tests.spark.cluster import HOME, PATIENCE, QUICK_JAVA, standalone_cluster
 from tests.spark.world import index
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 
 def bare_python(folder: Path) -> Path:
@@ -74,7 +74,7 @@ class Driver:
         return done.stdout
 
 
-def test_an_index_on_a_standalone_cluster(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_index_on_a_standalone_cluster(tmp_path: Path) -> None:
     """By `spark-submit` with the package, and then by `--master` alone, which sends it."""
     folder, late, out = tmp_path / "rec", tmp_path / "late", tmp_path / "catalogue"
     for number in range(6):

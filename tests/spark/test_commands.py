@@ -136,9 +136,7 @@ def test_a_clip_of_sound_alone(snapshot: Snapshot, tmp_path: Path) -> None:
     assert decode(out) == ""
 
 
-def test_of_several_copies_the_whole_one_is_cut(
-    spark: SparkSession, recordings: Path, tmp_path: Path, capsys: Capture
-) -> None:
+def test_of_several_copies_the_whole_one_is_cut(recordings: Path, tmp_path: Path, capsys: Capture) -> None:
     """And none that has been moved away since: the catalogue may not know that yet."""
     old, folder = tmp_path / "old", tmp_path / "rec"
     old.mkdir()
@@ -183,9 +181,7 @@ def test_a_clip_overwrites_nothing(snapshot: Snapshot, tmp_path: Path, capsys: C
     assert [path.name for path in tmp_path.iterdir()] == ["clip.flv"]
 
 
-def test_a_clip_goes_on_in_another_broadcast(
-    spark: SparkSession, recordings: Path, tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_clip_goes_on_in_another_broadcast(recordings: Path, tmp_path: Path, capsys: Capture) -> None:
     """The encoder came back after two seconds and began again at 0: the clock on the wall fills the hole."""
     folder = tmp_path / "rec"
     folder.mkdir()
@@ -291,7 +287,7 @@ def test_sql_with_columns_of_the_same_name(snapshot: Snapshot, capsys: Capture) 
 
 @pytest.mark.parametrize("engine", [(), ("--master", "local[2]")], ids=["DuckDB", "Spark"])
 def test_sql_says_in_one_line_that_a_table_cannot_be_read(
-    spark: SparkSession, snapshot: Snapshot, tmp_path: Path, capsys: Capture, engine: tuple[str, ...]
+    snapshot: Snapshot, tmp_path: Path, capsys: Capture, engine: tuple[str, ...]
 ) -> None:
     """Of a catalogue that was copied in part."""
     copy = shutil.copytree(snapshot.root, tmp_path / "copy")

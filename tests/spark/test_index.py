@@ -312,7 +312,7 @@ def test_only_what_is_new_is_read(
     assert all(row["run"] in last.runs("seconds") for row in rows_of(last, "recordings"))
 
 
-def test_a_file_that_grows_is_read_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_that_grows_is_read_again(tmp_path: Path) -> None:
     folder, out = tmp_path / "rec", tmp_path / "catalogue"
     folder.mkdir()
     path = folder / "live_a_20260101_120000.flv"
@@ -338,7 +338,7 @@ def make_two(folder: Path, **more: Any) -> None:
 
 
 def test_a_file_that_cannot_be_read_does_not_end_the_job(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It becomes shorter between the listing and the reading."""
     folder, out = tmp_path / "rec", tmp_path / "catalogue"
@@ -398,7 +398,7 @@ def shrink_while_it_is_read(reading: Reading, tasks: Iterable[bytes]) -> Iterato
 
 
 def test_a_file_that_shrinks_while_it_is_read_does_not_end_the_job(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, out = tmp_path / "rec", tmp_path / "catalogue"
     make_two(folder, size=400)
@@ -451,13 +451,14 @@ def test_files_that_change_before_they_are_read_again_end_the_job(
         assert not found.is_here
         assert found.frame(spark, "seconds").count() == 4
         # As when the machine is gone that kept them.
+        assert found.lots is not None
         found.lots.unpersist(True)
         path.unlink()
         with pytest.raises(Exception, match="changed while"):
             found.frame(spark, "seconds").count()
 
 
-def test_a_clock_that_was_never_set_does_not_end_the_job(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_clock_that_was_never_set_does_not_end_the_job(tmp_path: Path) -> None:
     """Nanoseconds of the year 2400 are more than a table holds."""
     folder = tmp_path / "rec"
     make_two(folder)
@@ -468,9 +469,7 @@ def test_a_clock_that_was_never_set_does_not_end_the_job(spark: SparkSession, tm
     assert found["live/b"]["video_frames"] == found["live/a"]["video_frames"] > 0
 
 
-def test_marking_what_is_gone_takes_no_spark(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_marking_what_is_gone_takes_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, out = tmp_path / "rec", tmp_path / "catalogue"
     make_two(folder)
     index(folder, out)
@@ -481,7 +480,7 @@ def test_marking_what_is_gone_takes_no_spark(
 
 @pytest.mark.parametrize("changed", ["recordings", "seconds", "keyframes", "incidents", "sessions"])
 def test_a_catalogue_of_another_schema_is_made_anew(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
     old, new, out = tmp_path / "old", tmp_path / "new", tmp_path / "catalogue"
     for folder, name in ((old, "a"), (old, "gone"), (new, "b")):
@@ -508,7 +507,7 @@ def test_a_catalogue_of_another_schema_is_made_anew(
     assert index(new, out).manifest == Catalogue(out).open().manifest
 
 
-def test_recordings_without_place_in_time(spark: SparkSession, tmp_path: Path) -> None:
+def test_recordings_without_place_in_time(tmp_path: Path) -> None:
     """Freezes, drops and drift are found through Spark as well; days are those of the frames."""
     folder, out = tmp_path / "rec", tmp_path / "catalogue"
     folder.mkdir()

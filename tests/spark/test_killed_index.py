@@ -25,7 +25,7 @@ from tests.spark.cluster import PATIENCE, QUICK_JAVA
 from tests.spark.world import index
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 #: How often; each time takes as long as Spark needs to start.
 KILLS = int(os.environ.get("SPARK_TEST_INDEX_KILLS", "1"))
@@ -104,7 +104,7 @@ class World:
 
 
 @pytest.fixture
-def world(spark: SparkSession, tmp_path: Path) -> World:
+def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
