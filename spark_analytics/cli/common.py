@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -73,6 +74,11 @@ def settings_of(options: argparse.Namespace) -> dict[str, str]:
             raise CatalogueError(f"--conf {setting}: write KEY=VALUE, such as spark.driver.memory=4g.")
         settings[key.strip()] = value
     return settings
+
+
+def chooses_spark(options: argparse.Namespace) -> bool:
+    """Whether somebody has said where Spark runs, or how: then it is to do the work, however little there is."""
+    return options.master is not None or bool(options.conf) or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 @contextmanager

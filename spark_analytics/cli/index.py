@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from spark_analytics.catalogue import Catalogue, Change
-from spark_analytics.cli.common import add_spark_arguments, open_session, plain_errors, settings_of
+from spark_analytics.cli.common import (
+    add_spark_arguments,
+    chooses_spark,
+    open_session,
+    plain_errors,
+    settings_of,
+)
 from spark_analytics.cli.output import printable
 from spark_analytics.cli.progress import Progress
 from spark_analytics.errors import CatalogueError, NothingThereError
@@ -179,15 +185,15 @@ class _Index:
 
         size = sum(file.size for file in plan.read)
         reading = f"reading {len(plan.read)} recordings, {size / 1e9:.2f} GB"
-        self._progress.say(reading)
 
         def open_spark() -> SparkSession:
             spark = self._spark()
             self._progress.say(reading, spark)
             return spark
 
-        # Who says where Spark runs wants it to read.
-        here = self._options.master is None and not self._options.conf
+        here = not chooses_spark(self._options)
+        if here:
+            self._progress.say(reading)
         with plain_errors():
             rows = index_recordings(open_spark, self._change, plan, known, now, here)
         found: list[Row] = rows.select(_DESCRIBED).to_pylist()
