@@ -110,7 +110,7 @@ def _derive(open_spark: OpenSpark, change: Change, new: NewEvents, news: News, a
         servers = list(news.together().values())
         since = news.since(servers)
         if anew:
-            # As if they had never been heard of before.
+            # As if none of them had been known before.
             bench.make("counted_events", "SELECT * FROM once_events", {})
             counted = servers_of(count_events(bench))
             servers, since = list(with_new({}, (one for one, _ in counted)).values()), _FIRST_DAY
