@@ -73,6 +73,14 @@ def format_size(size: int) -> str:
     return "1 byte" if size == 1 else f"{size} bytes"
 
 
+def rounded_size(size: int) -> str:
+    """A size for people, in the units of disks, such as `1.2 GB`."""
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size} B"
+
+
 def quoted(text: str) -> str:
     """What the operator wrote, for an error message that stays one short line."""
     return repr(text[:_LONGEST_QUOTE] + ("..." if len(text) > _LONGEST_QUOTE else ""))

@@ -38,9 +38,10 @@ from rtmprelay.event_log.log import EventLog
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.events import ServerStarted, ServerStopped
 from rtmprelay.events.lines import new_instance
+from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.recording.manager import RecordingManager
-from rtmprelay.rtmp.addresses import describe_address
+from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.rtmp.endpoint import TlsTrust, transport_endpoint
 from rtmprelay.rtmp.server_factory import RtmpServerFactory, ServerSettings
 from rtmprelay.streams.merging import Merging
@@ -131,6 +132,7 @@ class RelayService(MultiService):
         gate: Says who may publish and play.
         factory: The protocol factory, if you want to listen in your own way.
         http: What is shown over HTTP; None if the configuration does not want it.
+        hls: The streams that can be watched as HLS; None if the configuration names none.
         control: What the HTTP part sees and changes; `reload` applies another list of destinations.
     """
 
@@ -153,7 +155,7 @@ class RelayService(MultiService):
         for hook in self.config.hooks:
             self.events.add_sink(hook)
         _adopt_services(self.config.authorizers, self)
-        # Not among the children: they are told of the end, and so they end behind everything else.
+        # Not among the children: hooks get the event `server_stopped`, so they stop last.
         self._hooks = MultiService()
         _adopt_services(self.config.hooks, self._hooks)
         self._clock = reactor
@@ -191,19 +193,34 @@ class RelayService(MultiService):
             _thread_caller(reactor),
             self._rtmp_ports,
         )
+        self.hls: Hls | None = None
+        if self.config.hls.match:
+            self.hls = Hls(
+                self.config.hls, self.config.hls_limits, self.registry, self.events, steady(reactor)
+            )
         self.http: HttpPart | None = None
         self._http_listener: Listener | None = None
-        if self.config.http.listen is not None:
+        self._media_listener: Listener | None = None
+        settings = self.config.http
+        if settings.listen is not None or settings.media_listen is not None:
             self.http = HttpPart(
                 self.control,
-                self.config.http,
+                settings,
                 steady(reactor),
                 _live_media_settings(self.config),
                 gate=self.gate,
+                hls=self.hls,
             )
-            endpoint = serverFromString(cast("IReactorCore", reactor), self.config.http.listen)
-            self._http_listener = Listener(endpoint, self.http.site, "HTTP")
-            self._http_listener.setServiceParent(self)
+            self._http_listener = self._listen_for_http(settings.listen, self.http.site)
+            self._media_listener = self._listen_for_http(settings.media_listen, self.http.media_site)
+
+    def _listen_for_http(self, description: str | None, site: IProtocolFactory) -> Listener | None:
+        if description is None:
+            return None
+        endpoint = serverFromString(cast("IReactorCore", self._clock), description)
+        listener = Listener(endpoint, site, "HTTP")
+        listener.setServiceParent(self)
+        return listener
 
     @property
     def addresses(self) -> list[IAddress]:
@@ -215,19 +232,29 @@ class RelayService(MultiService):
         """The former name of `control`."""
         return self.control
 
-    def _rtmp_ports(self) -> list[tuple[str, int]]:
-        found: list[tuple[str, int]] = []
+    @property
+    def rtmp_listeners(self) -> list[tuple[str, str, int]]:
+        """The scheme, the host and the port of each open RTMP listener. A unix socket has none of them."""
+        found: list[tuple[str, str, int]] = []
         for description, listener in zip(self.config.listen, self._listeners, strict=True):
-            # A unix socket has none.
             port = getattr(listener.address, "port", None)
             if port is not None:
-                found.append(("rtmps" if description.startswith(("ssl:", "tls:")) else "rtmp", port))
+                scheme = "rtmps" if description.startswith(("ssl:", "tls:")) else "rtmp"
+                found.append((scheme, host_of(listener.address), port))
         return found
+
+    def _rtmp_ports(self) -> list[tuple[str, int]]:
+        return [(scheme, port) for scheme, _, port in self.rtmp_listeners]
 
     @property
     def http_address(self) -> IAddress | None:
-        """Where HTTP is spoken, once it is."""
+        """Where HTTP is spoken with operators, once it is."""
         return None if self._http_listener is None else self._http_listener.address
+
+    @property
+    def media_address(self) -> IAddress | None:
+        """Where HTTP is spoken with viewers, once it is."""
+        return None if self._media_listener is None else self._media_listener.address
 
     @override
     def privilegedStartService(self) -> None:
@@ -242,6 +269,8 @@ class RelayService(MultiService):
         super().startService()
         self.destinations.start()
         self.recordings.start()
+        if self.hls is not None:
+            self.hls.start()
         if self.http is not None:
             self.http.start()
 
@@ -254,6 +283,8 @@ class RelayService(MultiService):
         await listeners_stopped
         # All at once: a server or a disk that does not answer must not keep players waiting.
         parts = [self.recordings.stop(), self.destinations.stop(), self.factory.shut_down()]
+        if self.hls is not None:
+            self.hls.stop()
         if self.http is not None:
             parts.append(self.http.stop())
         await gatherResults(parts)

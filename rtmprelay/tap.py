@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, NoReturn, TextIO, cast
 
 from twisted.application.service import IServiceCollection
@@ -21,15 +22,19 @@ from twisted.python.logfile import LogFile
 from typing_extensions import override
 
 from rtmprelay import logs
+from rtmprelay.banner import banner, own_address
 from rtmprelay.config.options import Options
 from rtmprelay.destinations.preflight import check_destinations
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
 from rtmprelay.interfaces import IReloadable
+from rtmprelay.rtmp.addresses import host_of
 from rtmprelay.service import RelayService
 
 #: What twistd looks for.
 __all__ = ["Options", "makeService"]
+
+_log = Logger()
 
 
 def _on_signal(number: signal.Signals, action: Callable[[], object]) -> None:
@@ -50,7 +55,7 @@ def _forget_the_start() -> None:
 class _LoggingRelayService(RelayService):
     """A relay service that sets twistd's log up; one that is embedded leaves its host's log alone."""
 
-    _log = Logger()
+    _log = Logger(namespace="rtmprelay")
 
     #: None if twistd was told to log in another way.
     observer: ILogObserver | None = None
@@ -71,7 +76,7 @@ class _LoggingRelayService(RelayService):
         # First of all, and always: what a signal does by default is to end the process.
         _on_signal(signal.SIGHUP, self.reload)
         _on_signal(signal.SIGUSR1, self.rotate_log)
-        # Once it runs, the reactor has a handler of its own for this one: until then the wish to end waits for it.
+        # Once it runs, the reactor has a handler of its own for this one: until then the signal waits for it.
         _on_signal(signal.SIGTERM, lambda: signal.raise_signal(signal.SIGTERM))
         try:
             super().privilegedStartService()
@@ -89,7 +94,15 @@ class _LoggingRelayService(RelayService):
         super().startService()
         from twisted.internet import reactor
 
+        IReactorCore(reactor).callWhenRunning(self._show_banner)
         IReactorCore(reactor).callWhenRunning(_forget_the_start)
+
+    def _show_banner(self) -> None:
+        address = self.http_address
+        port = getattr(address, "port", None)
+        http = None if port is None else (host_of(address), port)
+        for line in banner(self.config, self.rtmp_listeners, http, own_address()):
+            self._log.info("{banner}", banner=line)
 
     def rotate_log(self) -> None:
         """Begin a new log file, if there is one."""
@@ -107,9 +120,9 @@ class _LoggingRelayService(RelayService):
                     self._log.error("What was read before stays: {reason}", reason=str(error))
 
     def reload_destinations(self) -> None:
-        """Apply what has changed in the configuration file; a bad file changes nothing."""
+        """Apply what has changed in the configuration files; a bad file changes nothing."""
         if self.reread is None:
-            self._log.info("There is no --relay-config to read again")
+            self._log.info("There is no --config and no --relay-config to read again")
             return
         try:
             changes = self.control.reload(self.reread())
@@ -124,8 +137,8 @@ class _LoggingRelayService(RelayService):
             )
 
 
-def _check_destinations(destinations: tuple[DestinationSettings, ...]) -> NoReturn:
-    """Try all destinations out, print the report, and exit."""
+def try_destinations(destinations: tuple[DestinationSettings, ...]) -> NoReturn:
+    """Try all destinations out, print the report, and exit: with 0 if all of them work."""
 
     async def check(reactor: object) -> None:
         reports = await check_destinations(reactor, destinations)
@@ -169,15 +182,26 @@ def _raise_file_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def _reread(options: Options) -> list[DestinationSettings]:
+    """The destinations as the files have them now."""
+    changed = options.reread_settings_file()
+    if changed:
+        _log.warn(
+            "Changed in the settings file, and in force after a restart: {options}",
+            options=", ".join(changed),
+        )
+    return options.destinations()
+
+
 def makeService(options: Options) -> RelayService:
     """The service that `twistd rtmprelay` runs."""
     if options["check-destinations"]:
-        _check_destinations(options["config"].destinations)
+        try_destinations(options["config"].destinations)
     _raise_file_limit()
     service = _LoggingRelayService(options["config"])
     service.in_foreground = _in_foreground(options)
-    if options["relay-config"]:
-        service.reread = options.destinations
+    if options["relay-config"] or options.settings_file is not None:
+        service.reread = partial(_reread, options)
     if not _of_twistd(options, "syslog") and not _of_twistd(options, "logger"):
         out = _log_file(options)
         service.log_file = out if isinstance(out, LogFile) else None

@@ -26,6 +26,7 @@ SANS_IO: dict[str, set[str]] = {
     "wire": VALUES | {"amf"},
     "session": VALUES | {"", "amf", "wire"},
     "mp4": VALUES | {"amf", "flv"},
+    "hls": VALUES | {"amf", "flv", "mp4"},
     "demo.test_card": VALUES | {"", "amf", "flv"},
     "files.disk": {"errors"},
 }
@@ -52,7 +53,7 @@ ON_TWISTED: dict[str, set[str]] = {
     "outputs.base": BELOW_TWISTED | EVENTS | {"streams"},
     "web.settings": {"errors", "secret", "files"},
     "web.server": {"", "errors", "secret", "events", "event_bus", "throttle", "rtmp", "web.settings"},
-    "outputs": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "outputs.base", "web.server"},
+    "outputs": BELOW_TWISTED | EVENTS | SHARED | {"streams", "rtmp", "access", "outputs.base", "web.server"},
 }
 #: Siblings: each sees what is above, and not the others.
 SIBLINGS = {"destinations", "recording", "event_log", "hooks"}
@@ -69,19 +70,24 @@ WEB: dict[str, set[str]] = {
     "web.metrics": {"", "interfaces", "events", "streams", "web.server", "web.api"},
     "web.page": {"web.server"},
     "web": EVENTS
-    | {"errors", "secret", "mp4", "streams", "access", "outputs", "web.settings", "web.server"}
+    | {"errors", "secret", "mp4", "hls", "streams", "access", "outputs", "web.settings", "web.server"}
     | {"web.api", "web.events", "web.metrics", "web.page"},
 }
 #: Where everything meets.
 JOINING: dict[str, set[str]] = {
-    "config": ABOVE_SIBLINGS | SIBLINGS | {"logs", "web.settings"},
+    "config": ABOVE_SIBLINGS | SIBLINGS | {"logs", "outputs", "web.settings"},
     "control": ABOVE_SIBLINGS | SIBLINGS | {"web.api"},
     "service": ABOVE_SIBLINGS | SIBLINGS | {"config", "logs", "control", "outputs", "web"},
-    "tap": {"errors", "interfaces", "destinations", "logs", "config", "service"},
-    "demo": ABOVE_SIBLINGS | SIBLINGS | {"demo.test_card", "client", "config", "service", "web.settings"},
+    "banner": {"config"},
+    "tap": {"errors", "interfaces", "rtmp", "destinations", "logs", "config", "banner", "service"},
+    "screen": set(),
+    "demo": ABOVE_SIBLINGS
+    | SIBLINGS
+    | {"demo.test_card", "client", "config", "screen", "service", "web.settings"},
     # It loads servers from outside, as processes of their own.
     "bench": BELOW_TWISTED | {"interfaces", "streams", "rtmp"},
-    "__main__": {"errors", "demo"},
+    "cli": {"", "quantities", "flv", "config", "screen", "tap", "demo"},
+    "__main__": {"cli"},
 }
 LAYERS = {
     **SANS_IO,
@@ -103,6 +109,7 @@ WITHOUT_TWISTED_MODULES = [
     "rtmprelay.wire.commands",
     "rtmprelay.session.server",
     "rtmprelay.session.client",
+    "rtmprelay.hls.playlist",
     "rtmprelay.files.disk",
 ]
 

@@ -41,6 +41,7 @@ from rtmprelay.interfaces import IEventSinkFactory, IStreamAuthorizerFactory
 _VALUES = {
     "listen": "ENDPOINT",
     "chunk-size": "N",
+    "config": "FILE",
     "merge-window": "TIME",
     "relay-config": "FILE",
     "http-status": "ENDPOINT",
@@ -61,6 +62,13 @@ _VALUES = {
     "relay-to": "URL",
     "record": "GLOB",
     "http-cors": "ORIGIN",
+    "http-media": "ENDPOINT",
+    "hls": "GLOB",
+    "hls-part": "TIME",
+    "hls-segment": "TIME",
+    "hls-window": "TIME",
+    "hls-dir": "DIR",
+    "hls-sign-key": "file:PATH",
 }
 
 
@@ -122,7 +130,7 @@ def twistd_options() -> list[TwistdOption]:
     ]
     found += [TwistdOption(name, None, text) for name, _short, text in Options.optFlags]
     for attribute, method in inspect.getmembers(Options, inspect.isfunction):
-        if attribute.startswith("opt_") and method.__module__ == Options.__module__:
+        if attribute.startswith("opt_") and method.__module__.startswith("rtmprelay."):
             name = attribute.removeprefix("opt_").replace("_", "-")
             takes = len(inspect.signature(method).parameters) > 1
             found.append(
@@ -238,7 +246,13 @@ class LimitList(FromCode):
     def lines(self) -> Iterator[str]:
         """Each limit as `--limit` takes it, and what it bounds; first those of one connection."""
         whole = config.RelayConfig()
-        groups = (whole.connection_limits, whole.admission_limits, whole.stream_limits, whole.queue_limits)
+        groups = (
+            whole.connection_limits,
+            whole.admission_limits,
+            whole.stream_limits,
+            whole.queue_limits,
+            whole.hls_limits,
+        )
         rows = []
         for group in groups:
             meanings = comments_of(type(group).__module__)

@@ -109,7 +109,7 @@ def _measure_running(
     for worker in load.receivers:
         reports.append(worker.result("received", Received, _ANSWER_WITHIN))
     joined = _joined(load)
-    behind = sent.unsent + _wait_until_read(server.port)
+    unread = sent.unsent + _wait_until_read(server.port)
     after = sample(server.pid)
     if server.has_ended:
         raise BenchError(f"{contestant.name} ended in the middle")
@@ -124,7 +124,7 @@ def _measure_running(
         else None,
         join_p50_ms=_percentile(joined, 0.5),
         join_p99_ms=_percentile(joined, 0.99),
-        behind_bytes=behind,
+        unread_bytes=unread,
     )
 
 

@@ -90,9 +90,9 @@ def notes(comparisons: Sequence[Comparison]) -> list[str]:
             corrupt = row.total(lambda run: run.corrupt)
             if corrupt:
                 found.append(f"{told}: {corrupt} frames were not what was sent")
-            behind = row.total(lambda run: run.behind_bytes)
-            if behind:
-                found.append(f"{told}: {behind} bytes were not read at the end")
+            unread = row.total(lambda run: run.unread_bytes)
+            if unread:
+                found.append(f"{told}: {unread} bytes were not read at the end")
     if any(comparison.nginx is None for comparison in comparisons):
         found.append(
             "nginx-rtmp was not measured (Debian: nginx and libnginx-mod-rtmp), so there are no ratios"

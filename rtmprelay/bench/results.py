@@ -133,7 +133,7 @@ class Run:
     join_p99_ms: float | None = None
     kilobytes_per_player: float | None = None
     #: Bytes that the server had not read at the end.
-    behind_bytes: int = 0
+    unread_bytes: int = 0
     attempts: int = 1
 
     @property

@@ -36,7 +36,7 @@ class PlayTask:
 
 @attrs.frozen
 class SinkTask:
-    """Be the server behind a number of destinations."""
+    """Be the server that a number of destinations lead to."""
 
     destinations: int
     #: How many of them compare every byte.

@@ -8,13 +8,14 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import attrs
 
 from rtmprelay.config.relay import RelayConfig
+from rtmprelay.config.settings_file import suggestion
 from rtmprelay.errors import ConfigError
 from rtmprelay.quantities import quoted, read_count, read_seconds
 
 _T = TypeVar("_T")
 
 #: The fields of the configuration whose values are groups of limits.
-_GROUPS = ("connection_limits", "stream_limits", "queue_limits", "admission_limits")
+_GROUPS = ("connection_limits", "stream_limits", "queue_limits", "admission_limits", "hls_limits")
 
 #: The one limit that is a field of the configuration itself.
 _UNGROUPED = "max_publisher_kbps"
@@ -103,7 +104,9 @@ def with_limits(config: RelayConfig, texts: Iterable[str]) -> RelayConfig:
     for text in texts:
         name, equals, value = text.partition("=")
         if name not in limits:
-            raise ConfigError(f"unknown limit {name[:60]!r}; known limits: {', '.join(limits)}")
+            raise ConfigError(
+                f"unknown limit {name[:60]!r}{suggestion(name, [*limits])} (--help-limits lists them all)"
+            )
         if not equals:
             raise ConfigError(f"{name} needs a value: write {name}=NUMBER")
         config = limits[name].set_in(config, limits[name].parse(value))

@@ -9,19 +9,27 @@ from typing import Any
 
 import attrs
 from twisted.internet.endpoints import serverFromString
-from twisted.python.usage import Options as UsageOptions
 from twisted.python.usage import UsageError
 from typing_extensions import override
 
 from rtmprelay import __version__, logs
+from rtmprelay.config import hls as hls_options
 from rtmprelay.config import relay as config
 from rtmprelay.config.limits import limits_help, with_limits
+from rtmprelay.config.parsing import OptionsOrFile
 from rtmprelay.config.plugins import make_authorizer, make_event_sink, plugins_help
 from rtmprelay.destinations.config_file import read_relay_config
 from rtmprelay.destinations.settings import DestinationSettings, destination_from_url, refuse_duplicates
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import SMALLEST_FILE, EventLogSettings
 from rtmprelay.files.disk import check_folder
+from rtmprelay.outputs.hls.settings import (
+    SHORTEST_WINDOW,
+    HlsSettings,
+    check_memory,
+    read_part,
+    read_segment,
+)
 from rtmprelay.quantities import read_duration, read_size
 from rtmprelay.recording.settings import SHORTEST_SEGMENT, SMALLEST_SEGMENT, RecordingSettings
 from rtmprelay.web.settings import HttpSettings, read_origin, read_token, token_from
@@ -31,7 +39,9 @@ from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
 SHORTEST_KEPT = 1.0
 
 
-class Options(UsageOptions):
+class Options(OptionsOrFile):
+    repeatable = ("listen", "relay-to", "record", "auth", "hook", "limit", "http-cors", "hls")
+
     synopsis = "[--listen ENDPOINT ...] [--relay-to URL ...] [options]"
 
     longdesc = (
@@ -88,6 +98,7 @@ class Options(UsageOptions):
         ["keep-event-log", None, None, "Delete event log files that are older than this, such as 90d."],
         ["log-level", None, "info", "The lowest level that is logged: debug, info, warn or error."],
         ["log-format", None, "text", "The format of the log: text or json."],
+        *hls_options.PARAMETERS,
     ]
 
     optFlags = [
@@ -98,12 +109,8 @@ class Options(UsageOptions):
             None,
             "Connect to every destination, report how far each attempt got, and exit: 0 if all succeeded.",
         ],
+        *hls_options.FLAGS,
     ]
-
-    def __init__(self) -> None:
-        super().__init__()
-        for repeatable in ("listen", "relay-to", "record", "auth", "hook", "limit", "http-cors"):
-            self[repeatable] = []
 
     def opt_listen(self, endpoint: str) -> None:
         """An endpoint to listen on; may be given several times. Default: tcp:1935"""
@@ -116,6 +123,10 @@ class Options(UsageOptions):
     def opt_record(self, glob: str) -> None:
         """Record the streams whose APP/NAME matches, such as live/*; may be given several times."""
         self["record"].append(glob)
+
+    def opt_hls(self, glob: str) -> None:
+        """Let the streams whose APP/NAME matches, such as '*' or live/*, be watched as HLS; may be given several times."""
+        self["hls"].append(glob)
 
     def opt_http_cors(self, origin: str) -> None:
         """A web origin whose pages may read status and media, such as https://example.org, or *; may be given several times."""
@@ -149,14 +160,6 @@ class Options(UsageOptions):
         raise SystemExit(0)
 
     @override
-    def parseOptions(self, options: list[str] | None = None) -> None:
-        """Parse the options. A bad option ends the program with one line, not with the whole help text."""
-        try:
-            super().parseOptions(options)
-        except UsageError as error:
-            raise SystemExit(f"rtmprelay: {error} (see twistd rtmprelay --help)") from error
-
-    @override
     def postOptions(self) -> None:
         self._one_of("log-level", logs.LEVELS)
         self._one_of("log-format", logs.FORMATS)
@@ -168,6 +171,7 @@ class Options(UsageOptions):
             destinations=self._initial_destinations(),
             recording=self.recording(),
             http=self.http(),
+            hls=self.hls(),
             relay_config=self["relay-config"],
             event_log=self.event_log(),
             authorizers=self._plugins("auth", make_authorizer),
@@ -177,6 +181,10 @@ class Options(UsageOptions):
             self["config"] = with_limits(relay, self["limit"])
         except ConfigError as error:
             raise UsageError(f"--limit: {error}") from error
+        try:
+            check_memory(self["config"].hls, self["config"].hls_limits)
+        except ConfigError as error:
+            raise UsageError(f"--hls-window: {error}") from error
 
     def _initial_destinations(self) -> tuple[DestinationSettings, ...]:
         try:
@@ -196,6 +204,8 @@ class Options(UsageOptions):
             ConfigError: Its message does not contain stream keys.
         """
         destinations: list[DestinationSettings] = []
+        if self.settings_file is not None:
+            destinations += self.settings_file.destinations
         if self["relay-config"]:
             try:
                 destinations += read_relay_config(self["relay-config"])
@@ -211,18 +221,37 @@ class Options(UsageOptions):
         return destinations
 
     def http(self) -> HttpSettings:
-        """What is served over HTTP, and to whom."""
+        """What is served over HTTP, and who may ask for it."""
         listen = self._optional("http-status", _http_description)
+        media_listen = self._optional("http-media", _listen_description)
         token = self._optional("http-token", read_token)
         if listen is not None and token is None:
             try:
                 token = token_from()
             except ConfigError as error:
                 raise UsageError(str(error)) from error
-        if listen is None and (token is not None or self["http-cors"]):
-            raise UsageError("--http-token and --http-cors need --http-status, which says where to listen")
+        if listen is None and token is not None:
+            raise UsageError("--http-token needs --http-status, which says where to listen")
+        if listen is None and media_listen is None and self["http-cors"]:
+            raise UsageError("--http-cors needs --http-status or --http-media, which say where to listen")
         cors = tuple(self._checked("http-cors", origin, read_origin) for origin in self["http-cors"])
-        return HttpSettings(listen=listen, token=token, cors=cors)
+        return HttpSettings(listen=listen, media_listen=media_listen, token=token, cors=cors)
+
+    def hls(self) -> HlsSettings:
+        """Which streams can be watched as HLS, and how."""
+        if self["hls"] and not (self["http-status"] or self["http-media"]):
+            raise UsageError("--hls needs --http-media or --http-status, which say where viewers are served")
+        return HlsSettings(
+            match=tuple(self["hls"]),
+            part=self._checked("hls-part", self["hls-part"], read_part),
+            segment=self._checked("hls-segment", self["hls-segment"], read_segment),
+            window=self._checked(
+                "hls-window", self["hls-window"], lambda text: read_duration(text, SHORTEST_WINDOW)
+            ),
+            folder=self._optional("hls-dir", check_folder),
+            anonymous=bool(self["hls-anonymous"]),
+            sign_key=self._optional("hls-sign-key", hls_options.read_sign_key),
+        )
 
     def recording(self) -> RecordingSettings:
         """Which streams are recorded, where to, and how long recordings are kept."""
@@ -297,5 +326,7 @@ def _usable(text: str, description: str) -> str:
         raise ConfigError(f"{text!r}: systemd has opened no socket with this index or name") from error
     except Exception as error:
         reason = str(error) or type(error).__name__
+        if reason.startswith("Unknown endpoint type"):
+            reason = "write a port, HOST:PORT, or a Twisted endpoint description such as tcp:1935"
         raise ConfigError(f"{text!r} is not an endpoint to listen on: {reason}") from error
     return description

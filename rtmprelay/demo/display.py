@@ -10,6 +10,8 @@ from typing import TextIO
 
 import attrs
 
+from rtmprelay.screen import Screen
+
 IDENTICAL = "identical"
 DIFFERS = "DIFFERS"
 
@@ -161,27 +163,16 @@ class TerminalDisplay(Display):
     ) -> None:
         super().__init__(out)
         self._colour = colour
-        self._terminal_size = terminal_size
-        self._drawn = 0
-        self._size: os.terminal_size | None = None
+        self._screen = Screen(out, terminal_size)
 
     def say(self, *lines: str) -> None:
         """Print lines that stay; the next table appears below them."""
-        self._drawn = 0
+        self._screen.keep()
         super().say(*lines)
 
     def show(self, seconds: float, rows: Sequence[Row]) -> None:
         """Draw the table over the one before."""
-        size = self._terminal_size()
-        # Some terminals wrap when the last column is written.
-        lines = [*table(rows, max(1, size.columns - 1), self._colour), _running(seconds)[: size.columns - 1]]
-        # Lines that scrolled off the top cannot be drawn over.
-        lines = lines[: max(1, size.lines - 1)]
-        # A new width wraps the old lines differently, so where they begin is not known.
-        up = f"\x1b[{self._drawn}A" if self._drawn and size == self._size else ""
-        self._out.write(up + "".join(f"\r{line}\x1b[K\n" for line in lines) + "\x1b[J")
-        self._out.flush()
-        self._drawn, self._size = len(lines), size
+        self._screen.draw(lambda columns: [*table(rows, columns, self._colour), _running(seconds)[:columns]])
 
 
 def _running(seconds: float) -> str:

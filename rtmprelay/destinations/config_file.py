@@ -335,7 +335,7 @@ class RelayFile:
         text = read_text(Path(self._path))
         folder = Path(self._path).parent
         try:
-            # A file with mistakes is left to whoever made them.
+            # A file with mistakes is not touched: the operator corrects it first.
             parse_relay_config(text, folder=folder)
             document = json.loads(text)
         except ConfigError as error:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from rtmprelay.errors import RtmpRelayError
 from rtmprelay.flv.repair import Inspection, Progress, inspect, repair
@@ -84,7 +84,12 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m rtmprelay.flv", description="Check FLV recordings, or repair them in place."
     )
-    commands = parser.add_subparsers(dest="command", required=True)
+    add_commands(parser.add_subparsers(dest="command", required=True))
+    return parser
+
+
+def add_commands(commands: Any) -> None:
+    """Add `check` and `repair` to the commands of a parser."""
     for name, text in (
         ("check", "report what is wrong, and change nothing"),
         ("repair", "cut torn tails, remove damaged parts, rebuild the metadata and the keyframe index"),
@@ -92,17 +97,21 @@ def make_parser() -> argparse.ArgumentParser:
         commands.add_parser(name, help=text, description=text).add_argument(
             "files", nargs="+", metavar="FILE", help="a recording"
         )
-    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; exit status 0 if all files are fine or were repaired, 1 otherwise."""
     options = make_parser().parse_args(arguments)
+    return run(options.command, options.files)
+
+
+def run(command: str, files: Sequence[str]) -> int:
+    """Check or repair files; the exit status."""
     good = True
-    for name in options.files:
+    for name in files:
         path = Path(name)
         try:
-            good &= _run_one(options.command, path, repair if options.command == "repair" else inspect)
+            good &= _run_one(command, path, repair if command == "repair" else inspect)
         except (OSError, RtmpRelayError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             sys.stderr.write(f"{path}: {reason}\n")

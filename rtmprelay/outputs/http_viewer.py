@@ -104,7 +104,9 @@ class HttpViewer(Consumer):
         self._response.register(self)
         connection = self._connection_id
         self._tell(events.ConnectionOpened(connection=connection, peer=self._response.peer))
-        self._tell(events.PlayStarted(connection=connection, stream=self.stream.key))
+        self._tell(
+            events.PlayStarted(connection=connection, stream=self.stream.key, protocol=self.audience or "")
+        )
         self._arm_timer()
         self.open()
         self.stream.subscribe(self)
@@ -149,7 +151,7 @@ class HttpViewer(Consumer):
             self._fail()
 
     def _fail(self) -> None:
-        """A bug: disconnect this viewer, since it would wait for ever. The stream goes on for all others."""
+        """A bug: disconnect this viewer, since it would wait forever. The stream goes on for all others."""
         self._log.failure("A bug in sending {stream} over HTTP", stream=self.stream.key)
         self._disconnect()
 

@@ -64,7 +64,7 @@ def server_rule(longest: float) -> MergeRule:
 class MergeWindow:
     """The window of one pace, for all streams of a server.
 
-    Whoever delivers adds to `load`, and calls `measure` once `measure_at` is reached; that is two lines on the frame path
+    The fan-out adds to `load`, and calls `measure` once `measure_at` is reached; that is two lines on the frame path
     and no call.
     """
 

@@ -26,7 +26,7 @@ def test_every_kind_of_load_at_once() -> None:
     run = measure(OURS, Case("recording", 0.8, players=10, destinations=2, joins=2))
     assert run.lost == 0
     assert run.corrupt == 0
-    assert run.behind_bytes == 0
+    assert run.unread_bytes == 0
     assert run.frames >= 13 * 20
     assert run.gigabytes > 12 * 59_000 / 1e9
     assert run.cpu_seconds > 0

@@ -37,7 +37,7 @@ def comparisons() -> list[Comparison]:
     """Two sizes of fan-out, and joins without nginx-rtmp."""
     case = Case("join", 5.0, players=20, joins=9)
     joins = row_of(case, OURS, 1.0)
-    joins.runs[0] = attrs.evolve(joins.runs[0], join_p99_ms=7.25, corrupt=2, behind_bytes=5)
+    joins.runs[0] = attrs.evolve(joins.runs[0], join_p99_ms=7.25, corrupt=2, unread_bytes=5)
     return [fan_out(200, 1.0), fan_out(20, 0.25), Comparison(case, [joins], None)]
 
 
@@ -79,7 +79,7 @@ def test_json_is_read_back_unchanged(comparisons: list[Comparison]) -> None:
 
 
 def test_merging_adds_rounds_to_a_case(comparisons: list[Comparison]) -> None:
-    """A second measurement of a case is further rounds; other cases come behind."""
+    """A second measurement of a case is further rounds; other cases come after."""
     again = fan_out(200, 3.0)
     total = report.merged(comparisons[:2], [again, comparisons[2]])
     assert [one.case.title for one in total] == [one.case.title for one in comparisons]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rtmprelay.__main__ import main
+from rtmprelay.cli.main import main
 from rtmprelay.demo.display import Display, Row
 from rtmprelay.demo.run import Demo, DemoSettings
 from tests.helpers import real_reactor_test, the_reactor, until

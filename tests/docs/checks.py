@@ -14,12 +14,17 @@ from urllib.parse import urlencode
 
 import attrs
 import jwt
+import pytest
 import yaml
 
 from rtmprelay.access.authorizers.http_authorizer import request_body
 from rtmprelay.access.authorizers.jwt_authorizer import make_jwt_authorizer
 from rtmprelay.access.authorizers.keys_rules import parse_keys
 from rtmprelay.access.request import AccessRequest, Action, Credentials
+from rtmprelay.config.limits import with_limits
+from rtmprelay.config.options import Options
+from rtmprelay.config.relay import RelayConfig
+from rtmprelay.config.settings_file import read_settings_file
 from rtmprelay.destinations.config_file import parse_relay_config
 from rtmprelay.events import event_types
 from rtmprelay.events.lines import COMMON_FIELDS
@@ -30,6 +35,7 @@ from tests.docs.pages import DOCS, ROOT, Block, Command, commands_in, shell_line
 
 #: Programs, and who reads their words. "run" means that a test of this folder runs the command for real.
 PROGRAMS: dict[str, parsers.Reader] = {
+    "rtmprelay": parsers.read_rtmprelay,
     "twistd": parsers.read_twistd,
     "python": parsers.read_python,
     "python3": parsers.read_python,
@@ -79,6 +85,7 @@ RUN_ELSEWHERE = {
 #: Blocks that are no commands, by page and how they begin.
 NO_COMMANDS = {
     ("docs/reference/command_line.rst", "twistd [options of twistd]"): "a sketch",
+    ("docs/howto/settings_file.rst", "rtmprelay: relay.toml, line 3"): "tests/config/test_settings_file.py",
 }
 
 #: Words that stand for something else: a command with one of them is a sketch, of which options are checked.
@@ -196,6 +203,19 @@ def check_promql(expression: str) -> None:
 # -- files ---------------------------------------------------------------------------------------------------
 
 
+def check_toml(block: Block, folder: Path) -> None:
+    """A settings file: its names are options, its limits and destinations can be used."""
+    settings = folder / "relay.toml"
+    settings.write_text(block.text)
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in variables(block.text):
+            patch.setenv(variable, "a-key")
+        read = read_settings_file(settings, Options().known_options())
+    assert read.settings
+    limits = [one.value for one in read.settings if one.option == "limit" and one.value is not None]
+    with_limits(RelayConfig(), limits)
+
+
 def check_json(block: Block, folder: Path) -> None:
     """A relay configuration, keys, an event, a question to an authorizer, or a token: each by the code that it is for."""
     document = json.loads(block.text)
@@ -236,7 +256,7 @@ def check_question(document: dict[str, Any]) -> None:
 
 
 def check_token(claims: dict[str, Any], folder: Path) -> None:
-    """Whoever brings such a token, if it is signed and not too old, may do what it says."""
+    """A bearer of such a token, if it is signed and not too old, may do what it says."""
     key = "0123456789abcdef" * 4
     (folder / "token.key").write_text(key)
     token = jwt.encode({**claims, "exp": time.time() + 60}, key)
@@ -292,6 +312,7 @@ LANGUAGES: dict[str, Callable[[Block, Path], None]] = {
     "text": check_text,
     "": check_text,
     "json": check_json,
+    "toml": check_toml,
     "yaml": check_yaml,
     "ini": check_ini,
     "html": check_html,

@@ -18,6 +18,7 @@ from typing import Any
 from twisted.python.usage import Options as UsageOptions
 from twisted.scripts._twistd_unix import ServerOptions
 
+from rtmprelay.cli.main import SERVER_OPTIONS
 from rtmprelay.config.options import Options
 from tests.docs.pages import DOCS, ROOT
 
@@ -25,7 +26,7 @@ EXAMPLES = DOCS / "examples"
 
 #: Programs with a parser of argparse: where it is made.
 ARGPARSE = {
-    "rtmprelay": ("rtmprelay.__main__", "make_parser"),
+    "rtmprelay": ("rtmprelay.cli.main", "make_parser"),
     "rtmprelay.flv": ("rtmprelay.flv.__main__", "make_parser"),
     "spark_analytics": ("spark_analytics.__main__", "make_parser"),
     "rtmprelay.bench": ("rtmprelay.bench.__main__", "_parser"),
@@ -74,6 +75,15 @@ def read_twistd(words: Sequence[str]) -> None:
 def read_options(words: Sequence[str]) -> None:
     """Let `twistd rtmprelay` read these options."""
     read_twistd(["twistd", "-n", "rtmprelay", *words])
+
+
+def read_rtmprelay(words: Sequence[str]) -> None:
+    """`rtmprelay COMMAND`: the parser of the command reads the rest. The settings file need not be there."""
+    known = [word for word in words[1:] if word != "--config" and not word.endswith(".toml")]
+    if known[0] in SERVER_OPTIONS:
+        read_options(known[1:])
+    else:
+        read_argparse("rtmprelay", known)
 
 
 def read_argparse(module: str, words: Sequence[str]) -> None:
@@ -135,7 +145,7 @@ def read_docker(words: Sequence[str]) -> None:
 
 
 def read_spark_submit(words: Sequence[str]) -> None:
-    """Structural: what is submitted is our program, and it reads the words behind it."""
+    """Structural: what is submitted is our program, and it reads the words after it."""
     place = next(number for number, word in enumerate(words) if word.endswith("spark_analytics/__main__.py"))
     assert {"--master", "--py-files"} <= set(words[:place])
     read_argparse("spark_analytics", words[place + 1 :])

@@ -57,6 +57,7 @@ class Server:
         listen: Its RTMP endpoint.
         log: The name of its log file.
         command: What to run instead of `twistd`.
+        subcommand: The word in front of our options.
         pass_fds: Open files that it inherits.
     """
 
@@ -69,13 +70,14 @@ class Server:
         listen: str = LOOPBACK,
         log: str = "out.log",
         command: Sequence[str] = TWISTD,
+        subcommand: str = "rtmprelay",
         pass_fds: Sequence[int] = (),
     ) -> None:
         self.log = folder / log
         self._clients: list[BlockingClient] = []
         self._out = self.log.open("w")
         self.process = subprocess.Popen(
-            [*command, *of_twistd, "rtmprelay", "--listen", listen, *options],
+            [*command, *of_twistd, subcommand, "--listen", listen, *options],
             cwd=folder,
             env={**os.environ, **(environment or {})},
             stdout=self._out,

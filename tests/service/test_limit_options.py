@@ -55,7 +55,7 @@ def test_last_value_of_a_limit_counts() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("nonsense=1", "unknown limit 'nonsense'; known limits: "),
+        ("nonsense=1", "unknown limit 'nonsense' (--help-limits lists them all)"),
         ("idle_timeout", "idle_timeout needs a value: write idle_timeout=NUMBER"),
         ("idle_timeout=-1", "idle_timeout: '-1' is not a number of seconds or a duration such as 90s"),
         ("idle_timeout=none", "idle_timeout: 'none' is not a number of seconds"),

@@ -345,7 +345,7 @@ def test_signals_without_a_file_to_reload_or_rotate_are_ignored(start_server: St
     server.port()
     server.send_signal(signal.SIGUSR1)
     server.send_signal(signal.SIGHUP)
-    server.wait_for_text("There is no --relay-config")
+    server.wait_for_text("There is no --config and no --relay-config")
     server.connect()
     assert server.process.poll() is None
 

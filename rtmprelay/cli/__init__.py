@@ -1,0 +1,1 @@
+"""The command `rtmprelay`: one module for each of its commands."""
