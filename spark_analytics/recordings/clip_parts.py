@@ -85,7 +85,7 @@ class ClipPlan:
         return None
 
     def _candidates(self, current: Row) -> list[Row]:
-        """What goes on behind the end of a recording, the best one first."""
+        """What goes on after the end of a recording, the best one first."""
         found = [
             row
             for row in self.recordings
@@ -113,7 +113,7 @@ class ClipPlan:
         )
 
     def _place_to_change(self, part: ClipPart, following: Row) -> Row | None:
-        """The keyframe that is so close behind the end that nobody sees the hole; or else the last one before the end,
+        """The keyframe that is so close after the end that nobody sees the hole; or else the last one before the end,
         from which on the part is not needed; or else the next one.
         """
         end = part.recording["ended_at"]

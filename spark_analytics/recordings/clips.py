@@ -27,7 +27,7 @@ from spark_analytics.whole_file import whole_file
 #: Frames are written together up to so many bytes.
 _WRITE_SIZE = 4 * 1024 * 1024
 
-#: When so many tags in a row are behind the end, nothing more is expected. One alone says little: sound and pictures are
+#: When so many tags in a row are after the end, nothing more is expected. One alone says little: sound and pictures are
 #: not exactly in the order of their timestamps, and some have a wrong one.
 _MOST_BEHIND = 256
 
@@ -206,7 +206,7 @@ class _ClipWriter:
             self._append(attrs.evolve(tag.frame, timestamp_ms=self._last_ms))
 
     def _take_frame(self, frame: MediaFrame) -> bool:
-        """Write a frame; False if it is behind the end."""
+        """Write a frame; False if it is after the end."""
         if self._zero is None:
             return True
         at = milliseconds_between(self._zero, frame.timestamp_ms)
