@@ -12,7 +12,7 @@ from spark_analytics.schemas import DAY
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Rows of a day that are read together: each lot says of which streams it is, and whoever asks for one passes over others.
+#: Rows of a day that are read together: each group says which streams it has, and a question about one stream skips the others.
 ROWS_TOGETHER = 1 << 16
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from spark_analytics.cli.progress import told_if_long
 from spark_analytics.errors import CatalogueError
 from spark_analytics.questions.time_window import TimeWindow, midnight_of
 
@@ -74,6 +76,11 @@ def settings_of(options: argparse.Namespace) -> dict[str, str]:
     return settings
 
 
+def chooses_spark(options: argparse.Namespace) -> bool:
+    """Whether somebody has said where Spark runs, or how: then it is to do the work, however little there is."""
+    return options.master is not None or bool(options.conf) or "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 @contextmanager
 def open_engine(options: argparse.Namespace) -> Iterator[Engine]:
     """What answers questions about the catalogue: DuckDB here, or Spark if the options say where it runs."""
@@ -82,13 +89,16 @@ def open_engine(options: argparse.Namespace) -> Iterator[Engine]:
 
     snapshot = Catalogue(options.catalogue).open()
     if options.master is None and not options.conf:
-        with closing(DuckEngine(snapshot)) as engine:
+        with closing(DuckEngine(snapshot, told_if_long)) as engine:
             yield engine
         return
     from spark_analytics.engine.spark import SparkEngine
 
-    with open_session(options) as spark, plain_errors():
-        yield SparkEngine(spark, snapshot)
+    with ExitStack() as stack:
+        with told_if_long("starting Spark"):
+            spark = stack.enter_context(open_session(options))
+        stack.enter_context(plain_errors())
+        yield SparkEngine(spark, snapshot, told_if_long)
 
 
 @contextmanager

@@ -8,19 +8,25 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from spark_analytics.catalogue import Catalogue, Change
-from spark_analytics.cli.common import add_spark_arguments, open_session, plain_errors, settings_of
+from spark_analytics.cli.common import (
+    add_spark_arguments,
+    chooses_spark,
+    open_session,
+    plain_errors,
+    settings_of,
+)
 from spark_analytics.cli.output import printable
 from spark_analytics.cli.progress import Progress
 from spark_analytics.errors import CatalogueError, NothingThereError
 from spark_analytics.event_logs.files import check_place
-from spark_analytics.indexing.files import Listing, check_places, find_recordings, place_of
+from spark_analytics.indexing.files import Listing, check_places, find_again, find_recordings, place_of
 from spark_analytics.indexing.known import known_recordings, outdated_tables, paths_still_there
 from spark_analytics.indexing.plan import Plan, Row, make_plan, tells_news
 
@@ -165,10 +171,7 @@ class _Index:
         self._change.forget(outdated)
         base = self._change.base
         listing = find_recordings(self._options.recordings, warnings.append)
-        for path in others:
-            # What has gone meanwhile is none of this run's business.
-            with suppress(NothingThereError):
-                listing.files.update(find_recordings([path], warnings.append).files)
+        listing.files.update(find_again(others, warnings.append))
         for warning in warnings:
             sys.stderr.write(f"{printable(warning)}\n")
         known = known_recordings(base)
@@ -180,14 +183,19 @@ class _Index:
     def _index(self, plan: Plan, known: dict[str, Row], now: datetime) -> Sequence[Row]:
         from spark_analytics.indexing.job import index_recordings
 
+        size = sum(file.size for file in plan.read)
+        reading = f"reading {len(plan.read)} recordings, {size / 1e9:.2f} GB"
+
         def open_spark() -> SparkSession:
             spark = self._spark()
-            size = sum(file.size for file in plan.read)
-            self._progress.say(f"reading {len(plan.read)} recordings, {size / 1e9:.2f} GB", spark)
+            self._progress.say(reading, spark)
             return spark
 
+        here = not chooses_spark(self._options)
+        if here:
+            self._progress.say(reading)
         with plain_errors():
-            rows = index_recordings(open_spark, self._change, plan, known, now)
+            rows = index_recordings(open_spark, self._change, plan, known, now, here)
         found: list[Row] = rows.select(_DESCRIBED).to_pylist()
         return found
 

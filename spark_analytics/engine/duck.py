@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_analytics.errors import CatalogueError
 from spark_analytics.parquet_files import files_of
@@ -12,6 +13,7 @@ from spark_analytics.schemas import DAY, TABLES
 from spark_analytics.table import Table
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow as pa
 
     from spark_analytics.catalogue import Snapshot
@@ -31,7 +33,13 @@ _FUNCTIONS = (
     "try_divide(a, b) AS CASE WHEN b <> 0 THEN a / b END",
     "get_json_object(text, path) AS json_extract_string(text, path)",
     "date_trunc_minute(t) AS date_trunc('minute', t)",
+    # Of the row with the largest `y`, also if its `x` is null: DuckDB's own passes over that row.
+    "max_by(x, y) AS arg_max_null(x, y)",
+    "min_by(x, y) AS arg_min_null(x, y)",
 )
+
+#: Standard SQL, and Spark, write this after the brackets.
+_IGNORE_NULLS = re.compile(r"(\blast_value\([^()]*)\)\s+IGNORE NULLS\b")
 
 _TYPES = {
     "string": "VARCHAR",
@@ -50,31 +58,80 @@ _TYPES = {
 PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
 
 
+#: Says in a block that takes long what goes on there.
+Telling: TypeAlias = "Callable[[Callable[[], str]], AbstractContextManager[None]]"
+
+
+def silently(_: Callable[[], str]) -> AbstractContextManager[None]:
+    """Nobody waits."""
+    return nullcontext()
+
+
+def tables_in(sql: str) -> list[str]:
+    """The tables that a question names."""
+    return [table for table in TABLES if re.search(rf"\b{table}\b", sql, re.IGNORECASE)]
+
+
+def what_is_read(snapshot: Snapshot, tables: Iterable[str]) -> str:
+    """How much there is to read for a question, for people who wait for the answer."""
+    names = list(tables)
+    files = [file for table in names for file in files_of(snapshot.folders(table))]
+    size = sum(file.stat().st_size for file in files)
+    where = f" of {', '.join(names)}" if names else ""
+    return f"reading up to {size / 1e6:,.1f} MB in {len(files)} files{where}"
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """DuckDB in this process, with the functions that the questions use.
+
+    Raises:
+        CatalogueError: DuckDB is not installed.
+    """
+    try:
+        import duckdb
+    except ImportError:
+        raise CatalogueError(
+            "This needs duckdb, which is not installed: pip install 'rtmprelay[catalogue]'"
+        ) from None
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    for function in _FUNCTIONS:
+        connection.execute(f"CREATE MACRO {function}")
+    return connection
+
+
+def parameters_in(sql: str) -> set[str]:
+    """The names of the parameters of a question."""
+    return set(PARAMETER.findall(sql))
+
+
+def in_dialect(sql: str) -> str:
+    """A question, with its parameters, as DuckDB writes it."""
+    return _IGNORE_NULLS.sub(r"\1 IGNORE NULLS)", PARAMETER.sub(r"$\1", sql))
+
+
 class DuckEngine:
     """Answers questions about one version of a catalogue.
 
     Every table is a view, made when a question first names it: a question opens the files of its own tables only.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, telling: Telling = silently) -> None:
         """Begin.
+
+        Args:
+            telling: Around each question; what is said there, if it takes long.
 
         Raises:
             CatalogueError: DuckDB is not installed.
         """
-        try:
-            import duckdb
-        except ImportError:
-            raise CatalogueError(
-                "This needs duckdb, which is not installed: pip install 'rtmprelay[catalogue]'"
-            ) from None
+        self._connection = connect()
+        import duckdb
+
         self.snapshot = snapshot
+        self._telling = telling
         self._views: set[str] = set()
-        self._connection = duckdb.connect()
-        self._connection.execute("SET TimeZone = 'UTC'")
         self._error = duckdb.Error
-        for function in _FUNCTIONS:
-            self._connection.execute(f"CREATE MACRO {function}")
 
     def ask(self, sql: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
         """Answer a question; `:name` in it is a parameter.
@@ -83,22 +140,21 @@ class DuckEngine:
             CatalogueError: It cannot be answered; in one line.
         """
         values = parameters or {}
-        text = PARAMETER.sub(r"$\1", sql) if values else sql
-        used = set(PARAMETER.findall(sql)) if values else set()
-        try:
-            for table in TABLES:
-                if table not in self._views and re.search(rf"\b{table}\b", sql, re.IGNORECASE):
-                    self._connection.execute(self._view_of(TABLES[table]))
-                    self._views.add(table)
-            relation = self._connection.sql(text, params={name: values[name] for name in used} or None)
-        except self._error as error:
-            raise CatalogueError(_in_one_line(str(error))) from error
-        if relation is None:
-            raise CatalogueError("This is no question: it has no rows to show.")
-        try:
-            return _plain(relation.to_arrow_table())
-        except self._error as error:
-            raise CatalogueError(_in_one_line(str(error))) from error
+        text = in_dialect(sql) if values else sql
+        used = parameters_in(sql) if values else set()
+        tables = tables_in(sql)
+        with self._telling(lambda: what_is_read(self.snapshot, tables)):
+            try:
+                for table in tables:
+                    if table not in self._views:
+                        self._connection.execute(self._view_of(TABLES[table]))
+                        self._views.add(table)
+                relation = self._connection.sql(text, params={name: values[name] for name in used} or None)
+                if relation is None:
+                    raise CatalogueError("This is no question: it has no rows to show.")
+                return _plain(relation.to_arrow_table())
+            except self._error as error:
+                raise CatalogueError(_in_one_line(str(error))) from error
 
     def close(self) -> None:
         """Let go of the files."""

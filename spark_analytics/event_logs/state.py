@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
 from spark_analytics.catalogue import Change, Snapshot
 from spark_analytics.errors import CatalogueError
 from spark_analytics.event_logs.copies import Row, without_copies
-from spark_analytics.event_logs.file_table import row_from_events
-from spark_analytics.event_logs.files import GZIP, FoundFile, file_at, find_event_logs
+from spark_analytics.event_logs.file_table import ReadResult, result_of, row_from_events
+from spark_analytics.event_logs.files import GZIP, FoundLog, ListedLog, file_at, find_event_logs
+from spark_analytics.event_logs.read import OpenSpark, count_table
 from spark_analytics.event_schemas import EVENT_FILES, EVENT_TABLES, EVENTS
 from spark_analytics.parquet_files import files_of
 from spark_analytics.table import Table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 #: What all versions of `event_files` say.
 _LASTING = ["file_id", "path", "read_until", "events", "unreadable"]
@@ -33,12 +30,12 @@ class Logs:
         are_new: Whether `event_files` must be written, even if nothing is new.
     """
 
-    found: list[FoundFile]
+    found: list[FoundLog]
     known: dict[str, Row]
     are_new: bool = False
 
 
-def look_for_logs(open_spark: Callable[[], SparkSession], change: Change, places: Sequence[str]) -> Logs:
+def look_for_logs(open_spark: OpenSpark, change: Change, places: Sequence[str]) -> Logs:
     """Find event logs, and what is known of them.
 
     If the events are of another version, they are forgotten, and all logs are to be read anew.
@@ -53,12 +50,12 @@ def look_for_logs(open_spark: Callable[[], SparkSession], change: Change, places
         return Logs(found, {}, are_new=True)
     are_new = _is_outdated(base, EVENT_FILES)
     if are_new:
-        known = _known_from_events(open_spark(), base)
+        known = _known_from_events(open_spark, base)
     elif base.has(EVENT_FILES.name):
         known = {row["file_id"]: row for row in base.arrow(EVENT_FILES.name).to_pylist()}
     else:
         known = {}
-    return Logs(without_copies(find_event_logs(places), known), known, are_new)
+    return Logs(without_copies(find_event_logs(places, known), known), known, are_new)
 
 
 def _is_outdated(base: Snapshot, table: Table) -> bool:
@@ -76,22 +73,29 @@ def _rows_before(base: Snapshot) -> dict[str, Row]:
     return {row["file_id"]: row for row in rows}
 
 
-def _known_from_events(spark: SparkSession, base: Snapshot) -> dict[str, Row]:
+def _known_from_events(open_spark: OpenSpark, base: Snapshot) -> dict[str, Row]:
     """The rows of `event_files`, as far as they follow from what was read of each: so nothing is read twice, and what
     came from logs that are deleted stays.
     """
-    from spark_analytics.event_logs.job import count_files
-
     before = _rows_before(base)
-    rows = [row_from_events(counted, before.get(counted["file_id"])) for counted in count_files(spark, base)]
-    return {row["file_id"]: row for row in rows}
+    results: dict[str, ReadResult] = {}
+    for row in count_table(open_spark, base, base.runs(EVENTS.name)):
+        one = result_of(row)
+        known = results.get(row["file_id"])
+        results[row["file_id"]] = one if known is None else known.joined(one)
+    return {
+        file_id: row_from_events(file_id, result, before.get(file_id)) for file_id, result in results.items()
+    }
 
 
-def _found_again(places: Iterable[str], before: Mapping[str, Row]) -> list[FoundFile]:
+def _found_again(places: Iterable[str], before: Mapping[str, Row]) -> list[FoundLog]:
     """All logs in these places, and those that were read before from others."""
     found = find_event_logs(places)
     there = {one.path for one in found}
-    elsewhere = [file_at([path, path + GZIP]) for path in {row["path"] for row in before.values()} - there]
+    elsewhere = [
+        file_at([ListedLog(path), ListedLog(path + GZIP)])
+        for path in {row["path"] for row in before.values()} - there
+    ]
     logs = without_copies([*found, *(one for one in elsewhere if one is not None)], before)
     readable = {one.file_id for one in logs if one.error is None}
     lost = [row["path"] for file_id, row in before.items() if file_id not in readable and _has_lines(row)]
