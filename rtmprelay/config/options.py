@@ -23,6 +23,7 @@ from rtmprelay.destinations.settings import DestinationSettings, destination_fro
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import SMALLEST_FILE, EventLogSettings
 from rtmprelay.files.disk import check_folder
+from rtmprelay.hls.variant_groups import VariantGroup
 from rtmprelay.outputs.hls.settings import (
     SHORTEST_WINDOW,
     HlsSettings,
@@ -40,7 +41,7 @@ SHORTEST_KEPT = 1.0
 
 
 class Options(OptionsOrFile):
-    repeatable = ("listen", "relay-to", "record", "auth", "hook", "limit", "http-cors", "hls")
+    repeatable = ("listen", "relay-to", "record", "auth", "hook", "limit", "http-cors", "hls", "hls-variants")
 
     synopsis = "[--listen ENDPOINT ...] [--relay-to URL ...] [options]"
 
@@ -128,6 +129,10 @@ class Options(OptionsOrFile):
     def opt_hls(self, glob: str) -> None:
         """Let the streams whose APP/NAME matches, such as '*' or live/*, be watched as HLS; may be given several times."""
         self["hls"].append(glob)
+
+    def opt_hls_variants(self, pattern: str) -> None:
+        """Streams under several names that are variants of one, such as 'live/*_{low,mid,high}': live/NAME/index.m3u8 has them all; may be given several times."""
+        self["hls-variants"].append(pattern)
 
     def opt_http_cors(self, origin: str) -> None:
         """A web origin whose pages may read status and media, such as https://example.org, or *; may be given several times."""
@@ -259,6 +264,9 @@ class Options(OptionsOrFile):
             folder=self._optional("hls-dir", check_folder),
             anonymous=bool(self["hls-anonymous"]),
             sign_key=self._optional("hls-sign-key", hls_options.read_sign_key),
+            variants=tuple(
+                self._checked("hls-variants", one, VariantGroup.read) for one in self["hls-variants"]
+            ),
         )
 
     def recording(self) -> RecordingSettings:

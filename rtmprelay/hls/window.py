@@ -47,6 +47,7 @@ class Segment:
         configuration: The number of its EXT-X-MAP.
         data: All of its bytes; None if they are only on a disk.
         is_saved: Whether they are on a disk.
+        text: What a playlist says of it once its parts are listed no more, and what follows its URI there.
     """
 
     number: int
@@ -59,6 +60,7 @@ class Segment:
     independent: bool = True
     data: bytes | None = b""
     is_saved: bool = False
+    text: tuple[str, str] = ("", "")
 
 
 class Window:

@@ -14,7 +14,9 @@ from rtmprelay.errors import LimitExceededError
 from rtmprelay.hls.cmcd import read_cmcd
 from rtmprelay.hls.directives import BadDirectiveError, Directives, read_directives, read_session
 from rtmprelay.hls.names import INDEX, MediaName, MediaPiece, read_media_name, read_playlist_name
+from rtmprelay.hls.playlist import Variant, multivariant_text
 from rtmprelay.hls.signing import PARAMETER
+from rtmprelay.hls.variant_groups import relative_path
 from rtmprelay.outputs.hls.broadcast import HlsBroadcast
 from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.outputs.hls.viewers import Client, HlsViewer
@@ -108,17 +110,21 @@ class HlsMedia:
     # -- playlists -------------------------------------------------------------------------------------------
 
     def _respond_index(self, request: RelayRequest, key: str) -> Result:
-        broadcast = self._broadcast(key)
+        members = self._hls.members(key)
+        broadcast = members[0] if members else self._broadcast(key)
         anonymous = self._hls.settings.anonymous
         if not anonymous:
             self._within_limits(lambda: self._viewers.refuse_if_full(broadcast.stream))
 
         def respond() -> Response:
             _check_ready(broadcast)
-            signature = self._signed(key, _ANONYMOUS_FOR if anonymous else None)
             session = "" if anonymous else f"session={secrets.token_urlsafe(9)}"
-            body = broadcast.multivariant_playlist("&".join(filter(None, (session, signature))))
-            return _playlist(body, _SHARED if anonymous else _PRIVATE)
+            variants: list[Variant] = []
+            for one in self._hls.members(key) or [broadcast]:
+                signature = self._signed(one.key, _ANONYMOUS_FOR if anonymous else None)
+                folder = "" if one.key == key else f"{relative_path(one.key, key)}/"
+                variants += one.variants("&".join(filter(None, (session, signature))), folder)
+            return _playlist(multivariant_text(variants).encode(), _SHARED if anonymous else _PRIVATE)
 
         return self._when(request, broadcast.when_ready, respond)
 
@@ -150,7 +156,14 @@ class HlsMedia:
     def _media_playlist(
         self, request: RelayRequest, broadcast: HlsBroadcast, rendition: int, directives: Directives
     ) -> Response:
-        body = broadcast.media_playlist(rendition, directives.skip, self._signed(broadcast.key))
+        reports = [
+            report
+            for other in self._hls.other_variants(broadcast.key)
+            for report in other.reports(
+                f"../{relative_path(other.key, broadcast.key).removeprefix('../')}/", self._signed(other.key)
+            )
+        ]
+        body = broadcast.media_playlist(rendition, directives.skip, self._signed(broadcast.key), reports)
         # The publisher may be away: then a player gets what there is, and no cache keeps it as what was asked for.
         is_late = directives.segment is not None and not broadcast.has(
             rendition, directives.segment, directives.part

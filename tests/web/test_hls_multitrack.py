@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from urllib.parse import urljoin
 
+from rtmprelay.hls.variant_groups import VariantGroup
 from rtmprelay.media import MediaFrame, MediaKind
+from rtmprelay.outputs.hls.settings import HlsSettings
 from tests.hls.playlist import read_playlist
-from tests.hls.test_cutter import packets, pictures
+from tests.hls.test_cutter import BOTH, interleaved, packets, pictures
 from tests.mp4.box_reader import fragments
 from tests.mp4.media import AVC_CONFIGURATION, aac_header, metadata
 from tests.web.hls import INDEX, HlsWeb
@@ -61,3 +63,41 @@ def test_each_video_track_is_a_variant() -> None:
         report = playlist.first("EXT-X-RENDITION-REPORT")
         assert report is not None
     web.checker.assert_clean()
+
+
+def test_streams_under_several_names_are_variants_of_one() -> None:
+    group = VariantGroup.read("live/*_{low,high}")
+    web = HlsWeb(HlsSettings(match=("*",), variants=(group,)))
+    streams = {key: web.publish(f"live/film_{key}", BOTH) for key in ("low", "high")}
+    frames = {
+        key: [
+            MediaFrame(one.kind, one.timestamp_ms, one.payload + bytes(size))
+            for one in interleaved(pictures(12), packets(12))
+        ]
+        for key, size in (("low", 100), ("high", 2000))
+    }
+    for _ in range(80):
+        web.clock.advance(0.1)
+        now = web.clock.seconds()
+        for key, stream in streams.items():
+            due = [one for one in frames[key] if one.timestamp_ms / 1000 <= now]
+            if due:
+                del frames[key][: len(due)]
+                stream.publish_frames(due, now)
+    text = web.get("/live/film/index.m3u8").body.decode()
+    web.checker.add("http://relay/live/film/index.m3u8", text)
+    variants = read_playlist(text).variants
+    paths = [urljoin("/live/film/index.m3u8", uri) for _, uri in variants]
+    assert [path.partition("?")[0] for path in paths] == [
+        "/live/film_low/video0.m3u8",
+        "/live/film_high/video0.m3u8",
+    ]
+    for path in paths:
+        report = web.playlist(path).first("EXT-X-RENDITION-REPORT")
+        assert report is not None
+        assert urljoin(path, report.get("URI") or "") in [
+            one.partition("?")[0] for one in paths if one != path
+        ]
+    web.checker.assert_clean()
+    assert web.get("/live/film_low/index.m3u8").status == 200
+    assert web.get("/live/other/index.m3u8").status == 404

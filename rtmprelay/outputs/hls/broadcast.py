@@ -13,7 +13,7 @@ from zope.interface import implementer
 from rtmprelay.hls.cuts import Targets
 from rtmprelay.hls.multitrack import tracks_of_video
 from rtmprelay.hls.names import MediaName, broadcast_name
-from rtmprelay.hls.playlist import multivariant_text
+from rtmprelay.hls.playlist import Report, Variant
 from rtmprelay.hls.window import Window
 from rtmprelay.interfaces import IStreamOutput
 from rtmprelay.media import MediaFrame, MediaKind
@@ -247,18 +247,27 @@ class HlsBroadcast:
         """Whether no player that has read the playlist asks for this."""
         return self._renditions[rendition].window.is_far_ahead(segment, part)
 
-    def media_playlist(self, rendition: int, skip: bool, query: str) -> Body:
-        """The media playlist of a rendition as it is now."""
-        reports = [other.report for other in self._ready() if other.number != rendition]
-        return self._renditions[rendition].text(skip, query, reports)
-
-    def multivariant_playlist(self, query: str) -> bytes:
-        """The playlist that names the media playlists.
+    def media_playlist(self, rendition: int, skip: bool, query: str, reports: Sequence[Report] = ()) -> Body:
+        """The media playlist of a rendition as it is now.
 
         Args:
-            query: Follows their URIs, if there is any.
+            reports: Where other streams are that are variants of the same presentation.
         """
-        return multivariant_text([rendition.variant(query) for rendition in self._ready()]).encode()
+        own = [other.report("", query) for other in self._ready() if other.number != rendition]
+        return self._renditions[rendition].text(skip, query, [*own, *reports])
+
+    def reports(self, folder: str, query: str) -> list[Report]:
+        """Where its renditions are, for the playlists of other streams."""
+        return [rendition.report(folder, query) for rendition in self._ready()]
+
+    def variants(self, query: str, folder: str = "") -> list[Variant]:
+        """Its lines in a multivariant playlist.
+
+        Args:
+            query: Follows the URIs, if there is any.
+            folder: Where it is, as seen from the multivariant playlist.
+        """
+        return [rendition.variant(folder, query) for rendition in self._ready()]
 
     def _ready(self) -> list[HlsRendition]:
         return [one for _, one in sorted(self._renditions.items()) if one.window.is_ready]

@@ -19,6 +19,9 @@ from rtmprelay.outputs.hls.folder import WindowFolder
 #: Texts of one version that are kept: whole and delta, with the signatures of one moment.
 _MOST_TEXTS = 8
 
+#: Bytes of a text whose compression would keep live streams waiting.
+_LARGE = 65_536
+
 
 @attrs.frozen
 class Body:
@@ -91,21 +94,27 @@ class HlsRendition:
             if len(self._texts) >= _MOST_TEXTS:
                 self._texts.clear()
             text = self._playlist.text(skip, query, reports).encode()
-            body = self._texts[skip, query] = Body(text, gzip.compress(text, 6, mtime=0))
+            body = self._texts[skip, query] = Body(
+                text, gzip.compress(text, 6 if len(text) < _LARGE else 1, mtime=0)
+            )
         return body
 
-    @property
-    def report(self) -> Report:
-        """Where it is, for the playlists of the others."""
+    def report(self, folder: str, query: str) -> Report:
+        """Where it is, for the playlists of the others.
+
+        Args:
+            folder: What stands in front of the name of its playlist there.
+        """
+        uri = folder + playlist_name(self.number) + (f"?{query}" if query else "")
         segment, parts = self.window.position
         if parts:
-            return Report(self.number, segment, parts - 1)
+            return Report(uri, segment, parts - 1)
         last = self.window.segments[-1] if self.window.segments else None
-        return Report(self.number, max(0, segment - 1), max(0, len(last.parts) - 1) if last else 0)
+        return Report(uri, max(0, segment - 1), max(0, len(last.parts) - 1) if last else 0)
 
-    def variant(self, query: str) -> Variant:
+    def variant(self, folder: str, query: str) -> Variant:
         """Its line in the multivariant playlist."""
-        uri = playlist_name(self.number) + (f"?{query}" if query else "")
+        uri = folder + playlist_name(self.number) + (f"?{query}" if query else "")
         return Variant(uri, self.window, self.packager.frame_rate)
 
     # -- media -----------------------------------------------------------------------------------------------

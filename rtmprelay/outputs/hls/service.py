@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from twisted.internet.defer import Deferred, TimeoutError, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from rtmprelay.event_bus import EventBus
@@ -42,6 +43,8 @@ class Hls:
         call_in_reactor: `reactor.callFromThread`, for the thread that writes segments. None for no thread.
     """
 
+    _log = Logger()
+
     def __init__(
         self,
         settings: HlsSettings,
@@ -62,6 +65,8 @@ class Hls:
         self._all: dict[str, HlsBroadcast] = {}
         # Streams that were published in this run: their files are of this run, and are no leftovers.
         self._begun: set[str] = set()
+        # Variants that were left out, and the log says so.
+        self._told: dict[str, None] = {}
         self._forgetting: dict[str, IDelayedCall] = {}
         self.viewers = HlsViewers(registry, event_bus, clock, limits.hls_viewers, self._target_duration)
 
@@ -82,6 +87,33 @@ class Hls:
     def get(self, key: str) -> HlsBroadcast | None:
         """The broadcast of a stream, going on or just over."""
         return self._all.get(key)
+
+    def members(self, group: str) -> list[HlsBroadcast]:
+        """The live variants of a presentation that is published under several names. They have one target duration."""
+        found = [
+            broadcast
+            for one in self.settings.variants
+            for key in one.members_of(group)
+            if (broadcast := self._all.get(key)) is not None and broadcast.ended_at is None
+        ]
+        ready = [broadcast for broadcast in found if broadcast.is_ready]
+        for broadcast in ready:
+            if broadcast.target_duration != ready[0].target_duration and broadcast.key not in self._told:
+                self._told[broadcast.key] = None
+                self._log.warn(
+                    "{stream} is no variant of {group}: its segments have another target duration",
+                    stream=broadcast.key,
+                    group=group,
+                )
+        return [one for one in ready if one.target_duration == ready[0].target_duration] or found
+
+    def other_variants(self, key: str) -> list[HlsBroadcast]:
+        """The other variants of the presentation that a stream belongs to."""
+        for one in self.settings.variants:
+            group = one.name_of(key)
+            if group is not None:
+                return [other for other in self.members(group) if other.key != key and other.is_ready]
+        return []
 
     @property
     def held_bytes(self) -> int:
