@@ -246,3 +246,24 @@ def test_page_understands_delta_updates(page: Browser, broadcast: Broadcast) -> 
     assert merged == whole
     assert len(before) == 13
     assert alone is None
+
+
+def test_browser_plays_a_clip_as_a_plain_file(page: Browser, broadcast: Broadcast) -> None:
+    """It asks for parts of the file, as phones do."""
+    broadcast.publish()
+    page.open(f"{broadcast.url}/live/film/")
+    wait_for(page, "a page that plays", state="playing")
+    until(lambda: page.run("return document.getElementById('seek').max > 5") or None, "a window")
+    page.run(
+        "const clip = document.createElement('video'); clip.id = 'clip'; clip.muted = true;"
+        " clip.src = 'clip.mp4?last=4s'; document.body.append(clip); clip.play().catch(() => {})"
+    )
+    state = "const clip = document.getElementById('clip'); return [clip.currentTime, clip.duration, clip.error?.message]"
+
+    def played() -> list[Any] | None:
+        found: list[Any] = page.run(state)
+        assert found[2] is None
+        return found if found[0] > 1 else None
+
+    _, duration, _ = until(played, "a clip that plays")
+    assert 2 < duration < 9
