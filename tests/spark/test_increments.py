@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -20,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
+pytest.importorskip("deltalake", reason="The store is not installed: pip install '.[catalogue]'")
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -122,16 +120,8 @@ class StandIn:
         return arrow(table, self._found[table])
 
 
-@contextmanager
-def stand_in_scan(
-    _: object, files: Sequence[FoundFile], __: object, reading: Reading, ___: int
-) -> Iterator[StandIn]:
-    yield StandIn(files, reading)
-
-
-@contextmanager
-def stand_in_session(_: object) -> Iterator[Any]:
-    yield SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]", defaultParallelism=2))
+def stand_in_scan(files: Sequence[FoundFile], _: object, reading: Reading, __: int) -> StandIn:
+    return StandIn(files, reading)
 
 
 class DiedError(Exception):
@@ -214,8 +204,7 @@ def comparable(rows: Sequence[Row]) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_analytics.indexing.job.scan", stand_in_scan)
-    monkeypatch.setattr("spark_analytics.cli.index.open_session", stand_in_session)
+    monkeypatch.setattr("spark_analytics.indexing.job.scan_here", stand_in_scan)
     monkeypatch.setattr("spark_analytics.cli.progress.Progress.say", lambda *_: None)
     # Several publications in a run, however few files there are.
     monkeypatch.setattr(plan, "_BATCH_FILES", 2)
