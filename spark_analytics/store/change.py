@@ -210,6 +210,8 @@ class Change:
         added, removed = self._added[name], {file.path for file in self._removed[name]}
         if added or removed:
             folder.commit(schema, added, removed, {"run": self.run})
+            # From now on the table names them, whether it is published or set back.
+            self._added[name], self._removed[name] = [], set()
         written_by = self._taken | self._held
         return name, Pin(folder.version, written_by.get(name, definition.version))
 

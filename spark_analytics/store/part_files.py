@@ -111,6 +111,8 @@ class PartWriter:
 
     def fail(self, error: BaseException) -> None:
         """Leave nothing behind."""
+        # It would try to end the file when it is collected, and complain that nothing can be written.
+        self._writer.is_open = False
         self._stack.__exit__(type(error), error, error.__traceback__)
 
 

@@ -528,6 +528,7 @@ def test_a_full_disk_leaves_the_version_before(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _ON_A_FULL_DISK, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
+    assert not done.stderr
     refused = int(done.stdout)
     assert 0 < refused < 24
     assert assert_whole(Catalogue(tmp_path)) == 1 + 24 - refused
