@@ -40,7 +40,8 @@ _CONFIGURATION = {
     # Logs are cleaned by `vacuum` alone, which knows the versions that are pinned.
     "delta.enableExpiredLogCleanup": "false",
     "delta.logRetentionDuration": "interval 30 days",
-    "delta.checkpointInterval": "50",
+    # Whoever opens a table reads all commits since the last checkpoint: on S3, a request for each.
+    "delta.checkpointInterval": "20",
 }
 
 _DELETION_VECTORS = "delta.enableDeletionVectors"
