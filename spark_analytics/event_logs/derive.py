@@ -29,7 +29,7 @@ SETTLING_US = 60_000_000
 #: set, and each would be millions of rows.
 MOST_DAYS = 60
 
-#: What is known of servers. `gone_at`: when it was heard of last, if it runs no more. `settled`: nothing more will come
+#: What is known of servers. `gone_at`: the time of its last event, if it runs no more. `settled`: nothing more will come
 #: from it. `known_...`: up to where its events were known before.
 _SERVER_SCHEMA = pa.schema(
     [

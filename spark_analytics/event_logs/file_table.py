@@ -16,7 +16,7 @@ from spark_analytics.flv.sources import is_uri
 from spark_analytics.patterns import covers
 from spark_analytics.table import DAY
 
-#: Seconds for which bytes behind the last line are taken for one that is being written.
+#: Seconds for which bytes after the last line are taken for one that is being written.
 _STILL_WRITING = 60.0
 
 #: The status of a file that the system does not give.

@@ -114,7 +114,7 @@ def _derive(open_spark: OpenSpark, change: Change, new: NewEvents, news: News, a
         servers = list(news.together().values())
         since = news.since(servers)
         if anew or late:
-            # As if they had never been heard of before.
+            # As if none of them had been known before.
             bench.make("counted_events", _COUNTED_AGAIN if late else "SELECT * FROM once_events", {})
             again = with_new({}, (one for one, _ in servers_of(count_events(bench))))
             if anew:

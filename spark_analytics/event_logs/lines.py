@@ -26,7 +26,7 @@ _LONGEST_LINE = 128 * 1024
 _BATCH_LINES = 20_000
 _BATCH_TEXT = 8 * 1024 * 1024
 
-#: How the system's refusal is told. It may not refuse the next time, and what is behind it was not read.
+#: How the system's refusal is told. It may not refuse the next time, and what comes after it was not read.
 CANNOT_READ = "the file cannot be read"
 
 SPLIT_SCHEMA = "file_id string, name string, begin bigint, finish bigint, at_line_start boolean"
@@ -111,7 +111,7 @@ def lines_of(split: LogSplit) -> Iterator[TextLine]:
 
 
 def _whole_lines(file: LogText, split: LogSplit) -> Iterator[TextLine]:
-    """Lines that begin in the split; the last of them may end behind it."""
+    """Lines that begin in the split; the last of them may end after it."""
     position = split.begin
     if split.at_line_start:
         file.seek(position)
@@ -134,7 +134,7 @@ def _whole_lines(file: LogText, split: LogSplit) -> Iterator[TextLine]:
 
 
 def _length_of_rest(file: LogText) -> tuple[int, bool]:
-    """Go behind the next line feed; how far that was, and whether there is one."""
+    """Go to the end of the line; how far that was, and whether there is one."""
     length = 0
     while part := file.readline(_LONGEST_LINE):
         length += len(part)

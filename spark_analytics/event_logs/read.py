@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import date
 from typing import TYPE_CHECKING, TypeAlias
@@ -82,8 +82,10 @@ def read_new_events(open_spark: OpenSpark, change: Change, splits: list[LogSplit
         return NewEvents(files, count_events(bench), refused)
 
 
-def _rows_here(splits: Iterable[LogSplit]) -> pa.Table | None:
+def _rows_here(splits: Sequence[LogSplit]) -> pa.Table | None:
     """The rows of all splits; None if they are too many."""
+    if sum(split.finish - split.begin for split in splits if split.finish is not None) > MOST_TEXT_HERE:
+        return None
     batches: list[pa.RecordBatch] = []
     text = 0
     for split in splits:

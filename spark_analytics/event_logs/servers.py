@@ -1,4 +1,4 @@
-"""Runs of servers: when each began, when it was heard of last, how it ended, and what follows from news of it."""
+"""Runs of servers: when each began, the time of its last event, how it ended, and what follows from new events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark_analytics.table import DAY
 
 STOPPED, DIED, RUNNING = "stopped", "died", "running"
 
-#: A server says at least every two minutes that it is alive. One that was not heard of for longer has died.
+#: A server says at least every two minutes that it is alive. One that is silent for longer has died.
 SILENCE = 300.0
 
 #: Its log may just be late, if it comes from another machine. After so long it is not waited for any more.
@@ -63,7 +63,7 @@ class Server:
         return DIED if (now - self.last_seen).total_seconds() > SILENCE else RUNNING
 
     def is_settled(self, now: datetime) -> bool:
-        """Whether nothing more will be heard of it: it said goodbye, or has been silent for a week."""
+        """Whether no more events of it are expected: it said goodbye, or has been silent for a week."""
         return self.has_stopped or (now - self.last_seen).total_seconds() > PATIENCE
 
     def row(self, now: datetime) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def known_servers(rows: Iterable[Mapping[str, Any]]) -> dict[str, Server]:
 
 
 def with_new(known: Mapping[str, Server], new: Iterable[Server]) -> dict[str, Server]:
-    """All servers, with what was heard of them now."""
+    """All servers, with their new events."""
     servers = dict(known)
     for one in new:
         before = servers.get(one.instance)
@@ -152,7 +152,7 @@ class News:
         return with_new(self.before, (server for server, _ in self.new))
 
     def since(self, servers: Iterable[Server]) -> date:
-        """The first day about which something new may be known. Nothing is of servers that were not heard of, unless
+        """The first day of which rows may change. Those of servers without new events stay, unless
         something of them was open.
         """
         telling = self.waiting | {server.instance for server, _ in self.new}

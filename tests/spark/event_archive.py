@@ -34,17 +34,20 @@ DERIVED = (
 )
 
 
+#: Options of Spark for few rows: to compile each question, and divide it, would take many times longer than to answer it.
+FOR_FEW_ROWS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
 @contextmanager
 def planned_for_few_rows(spark: SparkSession) -> Iterator[None]:
-    """To compile each question, and divide it, would take Spark many times longer than to answer it."""
-    settings = {
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.shuffle.partitions": "1",
-    }
-    before = {key: spark.conf.get(key) or "" for key in settings}
-    for key, value in settings.items():
+    """FOR_FEW_ROWS, for a while."""
+    before = {key: spark.conf.get(key) or "" for key in FOR_FEW_ROWS}
+    for key, value in FOR_FEW_ROWS.items():
         spark.conf.set(key, value)
     try:
         yield

@@ -358,7 +358,6 @@ def test_what_spark_complains_about_is_one_line(
 
     (tmp_path / "events").mkdir()
     (tmp_path / "events" / "events_20260101_120000.jsonl").write_text('{"event":"x"}\n')
-    monkeypatch.setattr("spark_analytics.cli.index._Index._spark_for_events", lambda _: None)
     monkeypatch.setattr("spark_analytics.event_logs.index.read_new_events", fail)
     assert main(["index", "--events", str(tmp_path / "events"), "--out", str(tmp_path / "catalogue")]) == 1
     assert capsys.readouterr().err == "java.io.IOException: No space\n"

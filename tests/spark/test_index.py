@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,11 +29,20 @@ from spark_analytics.indexing import job, known, plan, scan_task
 from spark_analytics.indexing.files import FoundFile, find_recordings
 from spark_analytics.indexing.recording_row import Reading
 from spark_analytics.indexing.scan import scan
-from spark_analytics.indexing.scan_task import Lot, run_tasks
+from spark_analytics.indexing.scan_task import Lot, run_task
 from spark_analytics.schemas import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.fixture(autouse=True, params=["here", pytest.param("spark", marks=pytest.mark.full)])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What reads recordings: the full run shows that everything is the same with Spark."""
+    if request.param == "spark":
+        request.getfixturevalue("spark")
+        monkeypatch.setattr(job, "MOST_BYTES_HERE", -1)
+    return str(request.param)
 
 
 def rows_of(snapshot: Snapshot, table: str, *order: str) -> list[dict[str, Any]]:
@@ -208,6 +217,16 @@ def test_few_and_many_rows_give_the_same_run_after_run(
     assert streams == ["a"] * 6 + ["b"] * 4 + ["c"] * 2
 
 
+def test_spark_reads_where_somebody_says_how_it_runs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However little there is to read."""
+    make_two(tmp_path / "rec", size=20)
+    monkeypatch.setattr(job, "scan_here", lambda *_: pytest.fail("it is read here"))
+    found = index(tmp_path / "rec", tmp_path / "catalogue", "--conf", "spark.sql.shuffle.partitions=1")
+    assert [row["status"] for row in rows_of(found, "recordings")] == ["ok", "ok"]
+
+
 def test_spark_reads_the_same_as_arrow(spark: SparkSession, snapshot: Snapshot) -> None:
     snapshot.register(spark)
     answer = spark.sql(
@@ -251,7 +270,7 @@ def test_only_what_is_new_is_read(
     contents = {path: path.read_bytes() for path in files if path.name != "_lock"}
     # Nothing is new: nothing is read, and nothing is written.
     with monkeypatch.context() as patch:
-        patch.setattr("spark_analytics.indexing.job.scan", None)
+        patch.setattr("spark_analytics.indexing.job.scan_here", None)
         assert index(folder, out).version == before.version
     assert "nothing is new" in capsys.readouterr().out
     assert sorted(path for path in out.rglob("*") if path.is_file()) == files
@@ -287,7 +306,7 @@ def test_only_what_is_new_is_read(
     second.write_bytes(frames_file(stream(4)))
     os.utime(second, ns=(0, rows["live/b"]["mtime_ns"]))
     with monkeypatch.context() as patch:
-        patch.setattr("spark_analytics.indexing.scan.run_tasks", None)
+        patch.setattr("spark_analytics.indexing.scan.run_task", None)
         again = index(folder, out)
     assert "0 recordings read" in capsys.readouterr().out
     assert by_stream(again)["live/b"]["vanished_at"] is None
@@ -364,8 +383,8 @@ def test_a_file_that_cannot_be_read_does_not_end_the_job(
     assert by_stream(index(folder, out))["live/a"]["status"] == "truncated"
 
 
-def shrink_while_it_is_read(reading: Reading, tasks: Iterable[bytes]) -> Iterator[Lot]:
-    """What a worker does, with one file that loses its end when it is open already."""
+def shrink_while_it_is_read(splits: Sequence[plan.Split], reading: Reading) -> Iterator[Lot]:
+    """What a task does, with one file that loses its end when it is open already."""
 
     def open_and_cut(path: str, size: int) -> ByteSource:
         source = open_source(path, size)
@@ -375,15 +394,18 @@ def shrink_while_it_is_read(reading: Reading, tasks: Iterable[bytes]) -> Iterato
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scan_task, "open_source", open_and_cut)
-        yield from run_tasks(reading, tasks)
+        yield from run_task(splits, reading)
 
 
 def test_a_file_that_shrinks_while_it_is_read_does_not_end_the_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
+    """In a worker of Spark the same code runs, and no test can reach into it."""
+    if engine == "spark":
+        return
     folder, out = tmp_path / "rec", tmp_path / "catalogue"
     make_two(folder, size=400)
-    monkeypatch.setattr("spark_analytics.indexing.scan.run_tasks", shrink_while_it_is_read)
+    monkeypatch.setattr("spark_analytics.indexing.scan.run_task", shrink_while_it_is_read)
     found = by_stream(index(folder, out))
     assert (found["live/a"]["status"], found["live/b"]["status"]) == ("unreadable", "ok")
     assert "became shorter" in found["live/a"]["error"]
