@@ -215,6 +215,7 @@ class RelayService(MultiService):
                 _live_media_settings(self.config),
                 gate=self.gate,
                 hls=self.hls,
+                recordings=self.config.recording.folder if settings.recordings else None,
                 in_thread=_thread_caller(reactor),
             )
             self._http_listener = self._listen_for_http(settings.listen, self.http.site)

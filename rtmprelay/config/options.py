@@ -104,6 +104,7 @@ class Options(OptionsOrFile):
 
     optFlags = [
         ["record-all", None, "Record every stream."],
+        ["http-recordings", None, "Let those who may play a stream watch its recordings over HTTP."],
         ["event-log-gzip", None, "Compress event log files when they are finished."],
         [
             "check-destinations",
@@ -240,7 +241,14 @@ class Options(OptionsOrFile):
         if listen is None and media_listen is None and self["http-cors"]:
             raise UsageError("--http-cors needs --http-status or --http-media, which say where to listen")
         cors = tuple(self._checked("http-cors", origin, read_origin) for origin in self["http-cors"])
-        return HttpSettings(listen=listen, media_listen=media_listen, token=token, cors=cors)
+        recordings = bool(self["http-recordings"])
+        if recordings and listen is None and media_listen is None:
+            raise UsageError(
+                "--http-recordings needs --http-status or --http-media, which say where to listen"
+            )
+        return HttpSettings(
+            listen=listen, media_listen=media_listen, token=token, cors=cors, recordings=recordings
+        )
 
     def hls(self) -> HlsSettings:
         """Which streams can be watched as HLS, and how."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
-from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 from rtmprelay.errors import LimitExceededError
@@ -23,17 +23,9 @@ from rtmprelay.outputs.hls.viewers import Client, HlsViewer
 from rtmprelay.web.media_gate import MediaGate
 from rtmprelay.web.server.request import RelayRequest, Result
 from rtmprelay.web.server.responses import BEARER_CHALLENGE, Headers, HttpError, Response
+from rtmprelay.web.server.threads import InThread
 
 _T = TypeVar("_T")
-
-#: Calls a function that waits for a disk.
-InThread = Callable[..., "Deferred[Any]"]
-
-
-def at_once(function: Callable[..., object], *arguments: object) -> Deferred[Any]:
-    """The `InThread` of a relay in memory."""
-    return maybeDeferred(function, *arguments)
-
 
 PLAYLIST_TYPE = b"application/vnd.apple.mpegurl"
 
@@ -62,6 +54,10 @@ class HlsMedia:
         self._viewers = hls.viewers
         seconds = max(1, int(hls.settings.window))
         self._media_headers: Headers = ((b"Cache-Control", b"public, max-age=%d, immutable" % seconds),)
+
+    def sends(self, key: str) -> bool:
+        """Whether this stream can be watched when it is live."""
+        return self._hls.settings.wants(key)
 
     def respond(self, request: RelayRequest, key: str, name: str) -> Result:
         """Send what has this name below the stream.
