@@ -29,6 +29,9 @@ from rtmprelay.streams.live_stream import LiveStream
 #: Target durations within which every request is answered.
 _LONGEST_WAIT_TARGETS = 3
 
+#: How much of the time for which players wait a part may take: some of it is needed for the way.
+_PATIENCE_OF_PLAYERS = 0.8
+
 #: Seconds for which a request waits for the first playlist of a stream, whose target duration is not known yet.
 _FIRST_WAIT = 10.0
 
@@ -215,6 +218,17 @@ class HlsBroadcast:
         duration = self._targets.duration
         return _FIRST_WAIT if duration is None else float(_LONGEST_WAIT_TARGETS * duration)
 
+    def _patience(self, part: int | None) -> float:
+        """Seconds for which a request for a playlist waits.
+
+        hls.js gives up on a part after 0.8 target durations or three parts, and counts that as an error of the network. A
+        publisher that is away would use up its attempts: the playlist as it is keeps it asking.
+        """
+        duration, part_target = self._targets.duration, self._targets.part_target
+        if part is None or duration is None or part_target is None:
+            return self.longest_wait
+        return _PATIENCE_OF_PLAYERS * max(0.8 * duration, 3 * part_target)
+
     @property
     def target_duration(self) -> float:
         """Seconds; 0 while it is not known."""
@@ -237,7 +251,7 @@ class HlsBroadcast:
         """Fires when the playlist has this segment or part, or after a bounded time; None if it has it."""
         if self._renditions[rendition].window.has(segment, part):
             return None
-        return self._waiting.wait((rendition, segment, part), self.longest_wait)
+        return self._waiting.wait((rendition, segment, part), self._patience(part))
 
     def when_part(self, rendition: int, number: int) -> Deferred[None] | None:
         """Fires when this part has come, or after a bounded time; None unless it is the one that comes next."""
