@@ -23,6 +23,7 @@ from rtmprelay.destinations.settings import DestinationSettings, destination_fro
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import SMALLEST_FILE, EventLogSettings
 from rtmprelay.files.disk import check_folder
+from rtmprelay.hls.variant_groups import VariantGroup
 from rtmprelay.outputs.hls.settings import (
     SHORTEST_WINDOW,
     HlsSettings,
@@ -40,7 +41,7 @@ SHORTEST_KEPT = 1.0
 
 
 class Options(OptionsOrFile):
-    repeatable = ("listen", "relay-to", "record", "auth", "hook", "limit", "http-cors", "hls")
+    repeatable = ("listen", "relay-to", "record", "auth", "hook", "limit", "http-cors", "hls", "hls-variants")
 
     synopsis = "[--listen ENDPOINT ...] [--relay-to URL ...] [options]"
 
@@ -103,6 +104,7 @@ class Options(OptionsOrFile):
 
     optFlags = [
         ["record-all", None, "Record every stream."],
+        ["http-recordings", None, "Let those who may play a stream watch its recordings over HTTP."],
         ["event-log-gzip", None, "Compress event log files when they are finished."],
         [
             "check-destinations",
@@ -127,6 +129,10 @@ class Options(OptionsOrFile):
     def opt_hls(self, glob: str) -> None:
         """Let the streams whose APP/NAME matches, such as '*' or live/*, be watched as HLS; may be given several times."""
         self["hls"].append(glob)
+
+    def opt_hls_variants(self, pattern: str) -> None:
+        """Streams under several names that are variants of one, such as 'live/*_{low,mid,high}': live/NAME/index.m3u8 has them all; may be given several times."""
+        self["hls-variants"].append(pattern)
 
     def opt_http_cors(self, origin: str) -> None:
         """A web origin whose pages may read status and media, such as https://example.org, or *; may be given several times."""
@@ -235,7 +241,14 @@ class Options(OptionsOrFile):
         if listen is None and media_listen is None and self["http-cors"]:
             raise UsageError("--http-cors needs --http-status or --http-media, which say where to listen")
         cors = tuple(self._checked("http-cors", origin, read_origin) for origin in self["http-cors"])
-        return HttpSettings(listen=listen, media_listen=media_listen, token=token, cors=cors)
+        recordings = bool(self["http-recordings"])
+        if recordings and listen is None and media_listen is None:
+            raise UsageError(
+                "--http-recordings needs --http-status or --http-media, which say where to listen"
+            )
+        return HttpSettings(
+            listen=listen, media_listen=media_listen, token=token, cors=cors, recordings=recordings
+        )
 
     def hls(self) -> HlsSettings:
         """Which streams can be watched as HLS, and how."""
@@ -251,6 +264,9 @@ class Options(OptionsOrFile):
             folder=self._optional("hls-dir", check_folder),
             anonymous=bool(self["hls-anonymous"]),
             sign_key=self._optional("hls-sign-key", hls_options.read_sign_key),
+            variants=tuple(
+                self._checked("hls-variants", one, VariantGroup.read) for one in self["hls-variants"]
+            ),
         )
 
     def recording(self) -> RecordingSettings:

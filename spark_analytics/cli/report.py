@@ -8,8 +8,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from spark_analytics.catalogue import Catalogue
-from spark_analytics.cli.common import add_time_arguments, window_of
+from spark_analytics.cli.common import add_as_of_argument, add_time_arguments, open_snapshot, window_of
 from spark_analytics.cli.progress import told_if_long
 from spark_analytics.engine.duck import what_is_read
 from spark_analytics.whole_file import whole_file
@@ -30,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--title", metavar="TEXT", help="what the page calls the catalogue")
     add_time_arguments(parser)
+    add_as_of_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     from spark_analytics.report.page import render
 
     window = window_of(options)
-    snapshot = Catalogue(options.catalogue).open()
+    snapshot = open_snapshot(options)
     with told_if_long(lambda: what_is_read(snapshot, READ_TABLES)):
         for key in options.stream:
             refuse_unknown(snapshot, key)

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_analytics.errors import CatalogueError
-from spark_analytics.parquet_files import files_of
 from spark_analytics.schemas import DAY, TABLES
+from spark_analytics.store.part_files import PartFile, dataset_of
 from spark_analytics.table import Table
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def tables_in(sql: str) -> list[str]:
 def what_is_read(snapshot: Snapshot, tables: Iterable[str]) -> str:
     """How much there is to read for a question, for people who wait for the answer."""
     names = list(tables)
-    files = [file for table in names for file in files_of(snapshot.folders(table))]
-    size = sum(file.stat().st_size for file in files)
+    files = [file for table in names for file in snapshot.files(table)]
+    size = sum(file.size for file in files)
     where = f" of {', '.join(names)}" if names else ""
     return f"reading up to {size / 1e6:,.1f} MB in {len(files)} files{where}"
 
@@ -161,22 +161,24 @@ class DuckEngine:
         self._connection.close()
 
     def _view_of(self, table: Table) -> str:
-        folders = self.snapshot.folders(table.name)
-        for folder in folders:
-            if not folder.is_dir():
-                raise CatalogueError(f"{folder} is not there: the catalogue is not complete.")
-        files = [str(file) for file in files_of(folders)]
+        folder = self.snapshot.folder(table.name)
+        found = self.snapshot.files(table.name)
+        if not folder.is_local:
+            return self._view_elsewhere(table, found)
+        files = [f"{folder}/{file.path}" for file in found]
         if not files:
             columns = [f'CAST(NULL AS {_TYPES[column.type]}) AS "{column.name}"' for column in table.columns]
             return f'CREATE VIEW "{table.name}" AS SELECT {", ".join(columns)} WHERE false'
         names = ", ".join(f"'{name.replace(chr(39), chr(39) * 2)}'" for name in files)
-        # Files of other days are passed over. That is not for a catalogue below folders of this form, and not for
-        # `recordings`, which has a column `run` of its own, where the manifest has a folder of that name.
-        is_hive = "=" not in str(self.snapshot.root) and "run" not in table.column_names
+        # Files of other days are passed over. That is not for a catalogue below folders of this form.
+        is_hive = "=" not in str(self.snapshot.root)
         hive = f"true, hive_types = {{'{DAY}': DATE}}" if is_hive else "false, filename = true"
-        source = f"read_parquet([{names}], union_by_name = true, hive_partitioning = {hive})"
+        # If all files have the same columns, one of them is opened to see which; a question opens those of its days.
+        is_mixed = any(file.schema != str(table.version) for file in found)
+        union = f"union_by_name = {'true' if is_mixed else 'false'}"
+        source = f"read_parquet([{names}], {union}, hive_partitioning = {hive})"
         day = DAY if is_hive else f"CAST(regexp_extract(filename, '.*/{DAY}=([0-9-]+)/', 1) AS DATE)"
-        there = self._columns_of(source)
+        there = self._columns_of(source) if is_mixed else set(table.column_names)
         columns = []
         for column in table.columns:
             if column.name == DAY:
@@ -187,6 +189,12 @@ class DuckEngine:
                 # Another version of this program wrote it, before there was such a column.
                 columns.append(f'CAST(NULL AS {_TYPES[column.type]}) AS "{column.name}"')
         return f'CREATE VIEW "{table.name}" AS SELECT {", ".join(columns)} FROM {source}'
+
+    def _view_elsewhere(self, table: Table, files: Iterable[PartFile]) -> str:
+        """A view of files that pyarrow reads: DuckDB would need an extension from the network."""
+        name = f"{table.name}_files"
+        self._connection.register(name, dataset_of(self.snapshot.folder(table.name), table, files))
+        return f'CREATE VIEW "{table.name}" AS SELECT * FROM "{name}"'
 
     def _columns_of(self, source: str) -> set[str]:
         rows = self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()

@@ -18,10 +18,10 @@ from spark_analytics.event_logs.file_table import UNREADABLE_FILE, new_splits, r
 from spark_analytics.event_logs.read import NewEvents, OpenSpark, add_events, read_new_events, workbench_for
 from spark_analytics.event_logs.servers import STOPPED, News, Server, known_servers, servers_of, with_new
 from spark_analytics.event_logs.state import look_for_logs
-from spark_analytics.event_logs.write import TableWriter
+from spark_analytics.event_logs.write import DERIVED, TableWriter, leave_out
 from spark_analytics.event_schemas import EVENT_TABLES, EVENTS, OPEN_EVENTS
-from spark_analytics.manifest import Manifest
 from spark_analytics.schemas import TABLES
+from spark_analytics.store.part_files import PartFile
 
 _DERIVED = [table for table in EVENT_TABLES if table.name not in ("events", "event_files")]
 
@@ -75,14 +75,12 @@ def index_events(
     rows = updated_rows(found, known, results, places, now)
     files_changed = logs.are_new or sorted(rows, key=_file_id) != sorted(known.values(), key=_file_id)
     if files_changed:
-        change.write_arrow(
-            "event_files", pa.Table.from_pylist(rows, schema=TABLES["event_files"].arrow_schema())
-        )
+        change.replace("event_files", pa.Table.from_pylist(rows, schema=TABLES["event_files"].arrow_schema()))
     news = News(_servers_before(base), servers_of(new.counted), now, _waiting(base))
     is_current = _is_current(base)
-    something_follows = bool(new.runs) or not is_current or _time_has_told(base, news)
+    something_follows = bool(new.files) or not is_current or _time_has_told(base, news)
     if something_follows:
-        _derive(open_spark, change, new, news, anew=not is_current or news.is_late())
+        _derive(open_spark, change, new, news, anew=not is_current)
     return EventSummary(
         len(found),
         len({split.file_id for split in splits}),
@@ -97,27 +95,60 @@ def _derive(open_spark: OpenSpark, change: Change, new: NewEvents, news: News, a
     """Write what follows from events.
 
     Args:
-        anew: What followed from those before is void.
+        anew: What followed from those before is void. If not, it may be so for some servers, whose events came late.
     """
-    base = change.base
-    runs = change.runs(EVENTS.name) if anew else new.runs
-    stays = Snapshot(base.root, Manifest()) if anew else base
-    count = base.count(EVENTS.name, runs) + base.count(OPEN_EVENTS.name, stays.runs(OPEN_EVENTS.name))
+    late = frozenset[str]() if anew else news.late()
+    found = change.files(EVENTS.name) if anew else new.files
+    of_late = _files_of(change, late)
+    left_open = () if anew else change.base.files(OPEN_EVENTS.name)
+    count = sum(file.rows for file in (*found, *of_late, *left_open))
     with workbench_for(count, open_spark) as bench:
-        add_events(bench, "found_events", base, EVENTS.name, runs)
-        add_events(bench, "open_before", base, OPEN_EVENTS.name, stays.runs(OPEN_EVENTS.name))
+        add_events(bench, "found_events", change, EVENTS.name, found)
+        add_events(bench, "open_before", change, OPEN_EVENTS.name, left_open)
+        if late:
+            add_events(bench, "events_of_late", change, EVENTS.name, of_late)
+            bench.add("late_servers", pa.table({"late": pa.array(sorted(late), pa.string())}))
+            for name, statement in _WITH_LATE.items():
+                bench.make(name, statement, {})
         answer(bench, "once_events")
         servers = list(news.together().values())
         since = news.since(servers)
-        if anew:
+        if anew or late:
             # As if none of them had been known before.
-            bench.make("counted_events", "SELECT * FROM once_events", {})
-            counted = servers_of(count_events(bench))
-            servers, since = list(with_new({}, (one for one, _ in counted)).values()), _FIRST_DAY
+            bench.make("counted_events", _COUNTED_AGAIN if late else "SELECT * FROM once_events", {})
+            again = with_new({}, (one for one, _ in servers_of(count_events(bench))))
+            if anew:
+                servers, since = list(again.values()), _FIRST_DAY
+                change.forget(DERIVED)
+            else:
+                servers = [again.get(server.instance, server) for server in servers]
+                since = min([since, *(server.started_at.date() for server in again.values())])
+                for table in DERIVED:
+                    leave_out(change, table, late)
         rows = [server.row(news.now) for server in servers]
-        change.write_arrow("servers", pa.Table.from_pylist(rows, schema=TABLES["servers"].arrow_schema()))
+        change.replace("servers", pa.Table.from_pylist(rows, schema=TABLES["servers"].arrow_schema()))
         make_batch(bench, servers, news.now)
-        TableWriter(bench, change, stays).write_all(since)
+        TableWriter(bench, change).write_all(since)
+
+
+# Of servers whose events came late, all that there are; of all others, those that are new.
+_WITH_LATE = {
+    "found_events": """SELECT e.* FROM found_events e LEFT JOIN late_servers ON instance = late WHERE late IS NULL
+        UNION ALL SELECT e.* FROM events_of_late e JOIN late_servers ON instance = late""",
+    "open_before": "SELECT e.* FROM open_before e LEFT JOIN late_servers ON instance = late WHERE late IS NULL",
+}
+_COUNTED_AGAIN = "SELECT e.* FROM once_events e JOIN late_servers ON instance = late"
+
+
+def _files_of(change: Change, servers: Iterable[str]) -> tuple[PartFile, ...]:
+    """The files that may have events of some servers, new ones too."""
+    servers = list(servers)
+    if not servers:
+        return ()
+    base = change.base
+    before = {file for name in servers for file in base.files(EVENTS.name, ranges={"instance": (name, name)})}
+    new = set(change.files(EVENTS.name)) - set(base.files(EVENTS.name))
+    return tuple(before | new)
 
 
 def _file_id(row: Row) -> str:
@@ -130,9 +161,8 @@ def _servers_before(base: Snapshot) -> dict[str, Server]:
 
 def _is_current(base: Snapshot) -> bool:
     """Whether what follows from the events of before is there, as this program writes it."""
-    tables = base.manifest.tables
     return not base.has("events") or all(
-        table.name in tables and tables[table.name].version == table.version for table in _DERIVED
+        base.schema_version(table.name) == table.version for table in _DERIVED
     )
 
 

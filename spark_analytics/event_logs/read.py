@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import date
@@ -12,7 +11,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_analytics.catalogue import Change, Snapshot, folder_of
+from spark_analytics.catalogue import Change
 from spark_analytics.event_logs.copies import Row
 from spark_analytics.event_logs.derive import (
     DuckWorkbench,
@@ -23,8 +22,8 @@ from spark_analytics.event_logs.derive import (
 )
 from spark_analytics.event_logs.lines import CANNOT_READ, LogSplit, read_in_workers, read_split
 from spark_analytics.event_logs.parse import UNREADABLE
-from spark_analytics.event_logs.write import append_frame, append_rows
 from spark_analytics.event_schemas import EVENTS
+from spark_analytics.store.part_files import PartFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,9 +37,6 @@ MOST_TEXT_HERE = 64 * 1024 * 1024
 #: Up to so many events are worked on in this process.
 MOST_EVENTS_HERE = 300_000
 
-#: The events of a run in which some file could not be read to its end.
-_READ = "-read"
-
 #: Lines that are no event are in the folder of this day.
 _NO_DAY = date(1970, 1, 1)
 
@@ -50,12 +46,12 @@ class NewEvents:
     """What was added to `events`.
 
     Attributes:
-        runs: Under which name; none if nothing was.
+        files: Where it is; none if nothing was.
         counted: A row for each file and server.
         refused: Why files could not be read to their end, by `file_id`.
     """
 
-    runs: tuple[str, ...] = ()
+    files: tuple[PartFile, ...] = ()
     counted: list[Row] = attrs.field(factory=list)
     refused: dict[str, str] = attrs.field(factory=dict)
 
@@ -80,10 +76,10 @@ def read_new_events(open_spark: OpenSpark, change: Change, splits: list[LogSplit
     refused = {row["file_id"]: row["reason"] for row in refusals}
     if not len(rows):
         return NewEvents(refused=refused)
-    append_rows(change, change.base, EVENTS.name, rows, change.base.runs(EVENTS.name))
+    files = change.add(EVENTS.name, rows)
     with duck_workbench() as bench:
         bench.add("counted_events", rows)
-        return NewEvents((change.run,), count_events(bench), refused)
+        return NewEvents(files, count_events(bench), refused)
 
 
 def _rows_here(splits: Sequence[LogSplit]) -> pa.Table | None:
@@ -121,43 +117,41 @@ def _first_refusals(rows: Iterable[Row]) -> list[Row]:
 
 
 def _read_with_spark(spark: SparkSession, change: Change, splits: list[LogSplit]) -> NewEvents:
-    base = change.base
-    append_frame(change, base, EVENTS.name, read_in_workers(spark, splits), base.runs(EVENTS.name))
-    if change.run not in change.runs(EVENTS.name):
-        return NewEvents()
+    files = change.add(EVENTS.name, read_in_workers(spark, splits))
     refused = (pc.field("event") == UNREADABLE) & pc.starts_with(pc.field("reason"), CANNOT_READ)
-    columns = ["file_id", "line_end", "reason"]
-    rows = base.arrow(EVENTS.name, columns, refused, (_NO_DAY, _NO_DAY), [change.run])
+    of_no_day = [file for file in files if file.day == _NO_DAY]
+    rows = change.arrow(EVENTS.name, of_no_day, refused).select(["file_id", "line_end", "reason"])
     refusals = _first_refusals(rows.to_pylist())
-    runs = _leave_out(spark, change, refusals) if refusals else (change.run,)
+    if refusals:
+        files = _leave_out(spark, change, files, refusals)
     counted: list[Row] = []
-    if runs:
+    if files:
         with spark_workbench(spark) as bench:
-            bench.add_frame("counted_events", base.read(spark, EVENTS.name, runs))
+            bench.add_frame("counted_events", change.read(spark, EVENTS.name, files))
             counted = count_events(bench)
-    return NewEvents(runs, counted, {row["file_id"]: row["reason"] for row in refusals})
+    return NewEvents(files, counted, {row["file_id"]: row["reason"] for row in refusals})
 
 
-def _leave_out(spark: SparkSession, change: Change, refusals: list[Row]) -> tuple[str, ...]:
+def _leave_out(
+    spark: SparkSession, change: Change, files: tuple[PartFile, ...], refusals: list[Row]
+) -> tuple[PartFile, ...]:
     """Write the new events anew, without what comes after a refusal: the next run reads that again, and in one piece.
 
-    Returns the runs that have them.
+    Returns where they are.
     """
     from pyspark.sql import functions as fn
 
     gaps = spark.createDataFrame(
         [(row["file_id"], row["line_end"]) for row in refusals], "id string, gap bigint"
     )
-    written = change.base.read(spark, EVENTS.name, [change.run])
+    written = change.read(spark, EVENTS.name, files)
     is_refusal = f"event = '{UNREADABLE}' AND startswith(reason, '{CANNOT_READ}')"
     read = written.join(fn.broadcast(gaps), fn.expr("file_id = id"), "left").where(
         f"(gap IS NULL OR line_end <= gap) AND NOT ({is_refusal})"
     )
-    change.write(EVENTS.name, read, part=_READ)
-    shutil.rmtree(folder_of(change.base.root, EVENTS.name, change.run))
-    change.added(EVENTS.name, [run for run in change.runs(EVENTS.name) if run != change.run])
-    run = change.run + _READ
-    return (run,) if run in change.runs(EVENTS.name) else ()
+    left = change.add(EVENTS.name, read)
+    change.drop(EVENTS.name, files)
+    return left
 
 
 def workbench_for(
@@ -168,18 +162,18 @@ def workbench_for(
 
 
 def add_events(
-    bench: DuckWorkbench | SparkWorkbench, name: str, base: Snapshot, table: str, runs: Iterable[str]
+    bench: DuckWorkbench | SparkWorkbench, name: str, change: Change, table: str, files: Iterable[PartFile]
 ) -> None:
-    """Give what some runs wrote to a table a name on a workbench."""
+    """Give the rows of some files of a table a name on a workbench."""
     if isinstance(bench, SparkWorkbench):
-        bench.add_frame(name, base.read(bench.spark, table, runs))
+        bench.add_frame(name, change.read(bench.spark, table, files))
     else:
-        bench.add(name, base.arrow(table, runs=runs))
+        bench.add(name, change.arrow(table, files))
 
 
-def count_table(open_spark: OpenSpark, base: Snapshot, runs: Iterable[str]) -> Iterator[Row]:
+def count_table(open_spark: OpenSpark, change: Change) -> Iterator[Row]:
     """What events that are there tell of files and servers."""
-    runs = list(runs)
-    with workbench_for(base.count(EVENTS.name, runs), open_spark) as bench:
-        add_events(bench, "counted_events", base, EVENTS.name, runs)
+    files = change.base.files(EVENTS.name)
+    with workbench_for(sum(file.rows for file in files), open_spark) as bench:
+        add_events(bench, "counted_events", change, EVENTS.name, files)
         yield from count_events(bench)

@@ -130,21 +130,17 @@ class News:
         """How many events are new."""
         return sum(server.events for server, _ in self.new)
 
-    def is_late(self) -> bool:
-        """Whether what followed from events before is void: files came in another order than they were written, an event
-        came twice, or a server reports again that was finished.
+    def late(self) -> frozenset[str]:
+        """Servers of which all that followed from events before is void: files came in another order than they were
+        written, an event came twice, or the server reports again although it was finished.
         """
-        return self._are_repeated() or any(self._was_finished(server.instance) for server, _ in self.new)
-
-    def _are_repeated(self) -> bool:
+        late = {server.instance for server, _ in self.new if self._was_finished(server.instance)}
         last = {name: server.last_number for name, server in self.before.items()}
         for server, first in sorted(self.new, key=_first_number):
-            if first <= last.get(server.instance, -1):
-                return True
-            if server.events > server.last_number - first + 1:
-                return True
+            if first <= last.get(server.instance, -1) or server.events > server.last_number - first + 1:
+                late.add(server.instance)
             last[server.instance] = server.last_number
-        return False
+        return frozenset(late)
 
     def _was_finished(self, instance: str) -> bool:
         """Whether all that a server had left open was ended, for good. If there was nothing, that may have been so."""

@@ -13,7 +13,6 @@ from spark_analytics.event_logs.file_table import ReadResult, result_of, row_fro
 from spark_analytics.event_logs.files import GZIP, FoundLog, ListedLog, file_at, find_event_logs
 from spark_analytics.event_logs.read import OpenSpark, count_table
 from spark_analytics.event_schemas import EVENT_FILES, EVENT_TABLES, EVENTS
-from spark_analytics.parquet_files import files_of
 from spark_analytics.table import Table
 
 #: What all versions of `event_files` say.
@@ -50,7 +49,7 @@ def look_for_logs(open_spark: OpenSpark, change: Change, places: Sequence[str]) 
         return Logs(found, {}, are_new=True)
     are_new = _is_outdated(base, EVENT_FILES)
     if are_new:
-        known = _known_from_events(open_spark, base)
+        known = _known_from_events(open_spark, change)
     elif base.has(EVENT_FILES.name):
         known = {row["file_id"]: row for row in base.arrow(EVENT_FILES.name).to_pylist()}
     else:
@@ -59,27 +58,22 @@ def look_for_logs(open_spark: OpenSpark, change: Change, places: Sequence[str]) 
 
 
 def _is_outdated(base: Snapshot, table: Table) -> bool:
-    state = base.manifest.tables.get(table.name)
-    return state is not None and state.version != table.version
+    return base.schema_version(table.name) not in (None, table.version)
 
 
 def _rows_before(base: Snapshot) -> dict[str, Row]:
     """What `event_files` says, whatever its version is: _LASTING, by `file_id`."""
-    import pyarrow.parquet as pq
-
-    state = base.manifest.tables.get(EVENT_FILES.name)
-    files = [] if state is None else files_of(base.folders(EVENT_FILES.name, state.runs))
-    rows = [row for file in files for row in pq.read_table(file, columns=_LASTING).to_pylist()]
+    rows = base.arrow(EVENT_FILES.name, _LASTING).to_pylist()
     return {row["file_id"]: row for row in rows}
 
 
-def _known_from_events(open_spark: OpenSpark, base: Snapshot) -> dict[str, Row]:
+def _known_from_events(open_spark: OpenSpark, change: Change) -> dict[str, Row]:
     """The rows of `event_files`, as far as they follow from what was read of each: so nothing is read twice, and what
     came from logs that are deleted stays.
     """
-    before = _rows_before(base)
+    before = _rows_before(change.base)
     results: dict[str, ReadResult] = {}
-    for row in count_table(open_spark, base, base.runs(EVENTS.name)):
+    for row in count_table(open_spark, change):
         one = result_of(row)
         known = results.get(row["file_id"])
         results[row["file_id"]] = one if known is None else known.joined(one)

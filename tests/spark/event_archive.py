@@ -14,7 +14,6 @@ import pytest
 from spark_analytics.catalogue import Catalogue, Snapshot
 from spark_analytics.event_logs import read
 from spark_analytics.event_logs.index import EventSummary, index_events
-from spark_analytics.manifest import path_of
 from tests.spark.event_world import moment
 
 if TYPE_CHECKING:
@@ -92,10 +91,9 @@ class Archive:
 
     def outdate(self, table: str) -> None:
         """Let a table be written by another version of this program."""
-        path = path_of(self.root, self.snapshot.manifest.version)
-        values = json.loads(path.read_text())
-        values["tables"][table]["version"] = 0
-        path.write_text(json.dumps(values))
+        with Catalogue(self.root).change() as change:
+            change.take(table, [], 0)
+            change.publish()
 
     @property
     def snapshot(self) -> Snapshot:

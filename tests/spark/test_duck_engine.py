@@ -134,7 +134,7 @@ def test_a_million_plays_are_counted_in_a_second_of_the_processor(tmp_path: Path
     begins = midnight + np.arange(count, dtype=np.int64) * (days * 86_400_000_000 // count)
     day = (begins // 86_400_000_000).astype("int32")
     with Catalogue(tmp_path).change() as change:
-        change.write_arrow(
+        change.replace(
             "viewers",
             filled(
                 "viewers",

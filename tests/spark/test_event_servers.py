@@ -75,18 +75,18 @@ def part(first: int, last: int, instance: str = "i1", missing: int = 0) -> tuple
 
 
 def test_events_that_come_late_are_noticed() -> None:
-    assert news(part(100, 120)).is_late()
-    assert not news(part(101, 120)).is_late()
-    assert not news(part(1, 20, "i2")).is_late()
+    assert news(part(100, 120)).late()
+    assert not news(part(101, 120)).late()
+    assert not news(part(1, 20, "i2")).late()
 
 
 def test_events_that_come_twice_at_once_are_noticed() -> None:
-    assert not news(part(121, 130), part(101, 120), part(1, 130, "i2")).is_late()
-    assert news(part(120, 130), part(101, 120)).is_late()
-    assert news(part(101, 130), part(110, 120)).is_late()
+    assert not news(part(121, 130), part(101, 120), part(1, 130, "i2")).late()
+    assert news(part(120, 130), part(101, 120)).late()
+    assert news(part(101, 130), part(110, 120)).late()
     # Both in one file.
-    assert news(part(101, 110, missing=-1)).is_late()
-    assert not news(part(101, 110, missing=1)).is_late()
+    assert news(part(101, 110, missing=-1)).late()
+    assert not news(part(101, 110, missing=1)).late()
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_a_server_is_heard_of_that_was_done_with(
     server: Server, now: datetime, waiting: tuple[str, ...], late: bool
 ) -> None:
     new = part(101, 120)
-    assert news(new, before=[server], now=now, waiting=waiting).is_late() == late
-    assert not news(before=[server], now=now, waiting=waiting).is_late()
+    assert news(new, before=[server], now=now, waiting=waiting).late() == ({"i1"} if late else set())
+    assert not news(before=[server], now=now, waiting=waiting).late()
 
 
 def test_the_first_day_that_may_change() -> None:

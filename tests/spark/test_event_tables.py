@@ -177,9 +177,9 @@ def test_read_in_pieces_it_is_the_same(make: Make, whole: Archive) -> None:
     archive.index(LATER)
     archive.assert_same(whole)
     assert archive.rows("open_events") == []
-    version = archive.snapshot.manifest.version
+    version = archive.snapshot.version
     assert not archive.index(LATER).changed
-    assert archive.snapshot.manifest.version == version
+    assert archive.snapshot.version == version
 
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one after the other"])

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest.mock import Mock
 
 import attrs
 import pytest
@@ -26,7 +25,7 @@ import pyarrow.compute as pc
 
 from spark_analytics.catalogue import Catalogue, Snapshot
 from spark_analytics.flv.sources import ByteSource, open_source
-from spark_analytics.indexing import job, known, plan, rewriting, scan_task
+from spark_analytics.indexing import job, known, plan, scan_task
 from spark_analytics.indexing.files import FoundFile, find_recordings
 from spark_analytics.indexing.recording_row import Reading
 from spark_analytics.indexing.scan import scan
@@ -213,8 +212,6 @@ def test_few_and_many_rows_give_the_same_run_after_run(
     for few_rows in (500_000, 1):
         monkeypatch.setattr(job, "_FEW_ROWS", few_rows)
         found[few_rows] = index(folder, tmp_path / str(few_rows))
-        # The rows of the file that stayed were written again, with those of the one that changed.
-        assert len(found[few_rows].runs("seconds")) == 1
     assert_same(found[1], found[500_000])
     streams = [row["stream"] for row in rows_of(found[1], "seconds", "stream")]
     assert streams == ["a"] * 6 + ["b"] * 4 + ["c"] * 2
@@ -274,7 +271,7 @@ def test_only_what_is_new_is_read(
     # Nothing is new: nothing is read, and nothing is written.
     with monkeypatch.context() as patch:
         patch.setattr("spark_analytics.indexing.job.scan_here", None)
-        assert index(folder, out).manifest == before.manifest
+        assert index(folder, out).version == before.version
     assert "nothing is new" in capsys.readouterr().out
     assert sorted(path for path in out.rglob("*") if path.is_file()) == files
     assert all(path.read_bytes() == data for path, data in contents.items())
@@ -303,7 +300,6 @@ def test_only_what_is_new_is_read(
         "b": (1, 1),
         "c": (1, 0),
     }
-    assert all(row["run"] in after.runs("seconds") for row in rows.values())
     # The version before can still be read as it was.
     assert sorted(row["second"] for row in rows_of(before, "seconds") if row["stream"] == "a") == [0, 1, 2]
     # It comes back, and nothing has to be read.
@@ -314,21 +310,9 @@ def test_only_what_is_new_is_read(
         again = index(folder, out)
     assert "0 recordings read" in capsys.readouterr().out
     assert by_stream(again)["live/b"]["vanished_at"] is None
-    # The folders of a table have the names of runs, too; Spark must not take them for the column.
     again.register(spark)
     runs = {row["run"] for row in spark.sql("SELECT run FROM recordings").collect()}
     assert runs == {row["run"] for row in rows.values()}
-    assert runs.isdisjoint(again.runs("recordings"))
-    # Many runs are made few.
-    monkeypatch.setattr(rewriting, "MANY_RUNS", 1)
-    for number in range(3):
-        path = folder / f"live_d{number}_20260102_120000.flv"
-        path.write_bytes(frames_file(stream(1)))
-        age(path)
-        last = index(folder, out)
-    assert len(last.runs("seconds")) <= 3
-    assert len(rows_of(last, "seconds")) == 6 + 4 + 2 + 3
-    assert all(row["run"] in last.runs("seconds") for row in rows_of(last, "recordings"))
 
 
 def test_a_file_that_grows_is_read_again(tmp_path: Path) -> None:
@@ -384,16 +368,13 @@ def test_a_file_that_cannot_be_read_does_not_end_the_job(
     with monkeypatch.context() as patch:
         rows = before.arrow("recordings", where=pc.field("path") == str(bad))
         patch.setattr("spark_analytics.indexing.job.index_recordings", lambda *_: rows)
-        assert index(folder, out).manifest == before.manifest
-    # Nor is anything written anew for it, or left behind.
+        assert index(folder, out).version == before.version
+    # Nor is anything written for it.
+    files = set(out.rglob("*"))
     with monkeypatch.context() as patch:
         patch.setattr("spark_analytics.indexing.job.make_tasks", cut_first)
-        rewrite = Mock(return_value=set())
-        patch.setattr(job, "runs_to_rewrite", rewrite)
-        assert index(folder, out).manifest == before.manifest
-    assert rewrite.call_args.args[2] == set()
-    for name in ("recordings", "seconds", "keyframes"):
-        assert len(list((out / name).iterdir())) == 1
+        assert index(folder, out).version == before.version
+    assert set(out.rglob("*")) == files
     bad.write_bytes(frames_file(stream(2)))
     os.utime(bad, ns=(0, found["live/a"]["mtime_ns"]))
     assert "1 unreadable (1 with something wrong)" in capsys.readouterr().out
@@ -518,15 +499,12 @@ def test_a_catalogue_of_another_schema_is_made_anew(
     tables = [TABLES[table.name] for table in known.RECORDING_TABLES]
     monkeypatch.setattr(known, "RECORDING_TABLES", tables)
     snapshot = index(new, out)
-    streams = {
-        name: sorted(row["stream"] for row in rows_of(snapshot, name)) for name in snapshot.manifest.tables
-    }
-    # Of what is gone nothing can be read: it stays in the tables that have not changed. Broadcasts are made of recordings.
-    forgetful = {"recordings": {"recordings", "sessions"}, "sessions": set[str]()}.get(changed, {changed})
-    assert streams == {name: ["a", "b"] if name in forgetful else ["a", "b", "gone"] for name in streams}
-    if changed != "recordings":
-        assert by_stream(snapshot)["live/gone"]["vanished_at"] is not None
-    assert index(new, out).manifest == Catalogue(out).open().manifest
+    streams = {name: sorted(row["stream"] for row in rows_of(snapshot, name)) for name in snapshot.tables}
+    # Of what is gone nothing can be read: it stays as it is, with null in columns that are new.
+    assert streams == {name: ["a", "b", "gone"] for name in streams}
+    assert by_stream(snapshot)["live/gone"]["vanished_at"] is not None
+    assert snapshot.schema_version(changed) == table.version + 1
+    assert index(new, out).version == Catalogue(out).open().version == snapshot.version
 
 
 def test_recordings_without_place_in_time(tmp_path: Path) -> None:
