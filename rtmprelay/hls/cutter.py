@@ -38,6 +38,11 @@ _UNKNOWN_INTERVAL = 8.0
 #: Seconds by which PROGRAM-DATE-TIME may lag before it is anchored anew.
 _SMALLEST_ABSENCE = 0.1
 
+#: Seconds by which the clock of an encoder may be slow before that counts as an absence, and over which this is measured: in
+#: shorter times the network may be what is slow.
+_LARGEST_DRIFT = 0.5
+_DRIFT_MEASURED_OVER = 60.0
+
 #: Seconds of sound without pictures after which parts are cut without them.
 _PATIENCE = 0.5
 
@@ -85,6 +90,9 @@ class Cutter:
         self._anchor: float | None = None
         self._next_anchor = 0.0
         self._not_before = not_before
+        # Since when, in milliseconds of media, the least distance of dates and media was measured.
+        self._least_lag = math.inf
+        self._lag_since = 0
 
     # -- frames ----------------------------------------------------------------------------------------------
 
@@ -148,6 +156,7 @@ class Cutter:
         time = self._timeline.place(frame.kind, frame.timestamp_ms)
         if self._timeline.jumps > jumps or self._anchor is None or self._is_spliced:
             self._measure_date(frame.now - time / 1000)
+        self._note_drift(frame.now - time / 1000, time)
         if is_video:
             self._take_picture(frame, time)
         else:
@@ -317,6 +326,15 @@ class Cutter:
     def _measure_date(self, anchor: float) -> None:
         """What the date of tick 0 would be by the frame that has come. It counts from the next segment on."""
         self._next_anchor = max(self._next_anchor, anchor)
+
+    def _note_drift(self, lag: float, time: int) -> None:
+        """A clock that is a little slow is seconds behind after a day."""
+        self._least_lag = min(self._least_lag, lag)
+        if time - self._lag_since >= _DRIFT_MEASURED_OVER * 1000:
+            if self._anchor is not None and self._least_lag - self._anchor >= _LARGEST_DRIFT:
+                self._measure_date(self._least_lag)
+            self._least_lag = math.inf
+            self._lag_since = time
 
     def _date(self, at: int) -> float:
         return (self._anchor or 0.0) + at / self._scale

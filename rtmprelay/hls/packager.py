@@ -15,6 +15,7 @@ from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.mp4.fragments import FragmentEncoder
 from rtmprelay.mp4.init_segment import init_segment
 from rtmprelay.mp4.tracks import (
+    MAX_WAIT_FRAMES,
     AnyTrack,
     AudioTrack,
     TrackFinder,
@@ -71,6 +72,7 @@ class Packager:
                 self._take(frame, now, packaged)
             except UnsupportedMediaError as error:
                 self._leave_out(str(error), packaged)
+                self._look_again()
         return packaged
 
     def publisher_returned(self) -> None:
@@ -91,6 +93,14 @@ class Packager:
     def frame_rate(self) -> float | None:
         """Pictures a second; None without video."""
         return None if self._cutter is None else self._cutter.frame_rate
+
+    def _look_again(self) -> None:
+        """Keep no more frames for tracks that are not found: what was found so far stays."""
+        finder = self._finder
+        if finder is not None and len(self._waiting) >= MAX_WAIT_FRAMES:
+            self._waiting.clear()
+            self._finder = TrackFinder(wait_for_keyframe=True)
+            self._finder.video, self._finder.audio = finder.video, finder.audio
 
     # -- frames ----------------------------------------------------------------------------------------------
 
