@@ -45,6 +45,8 @@ ON_TWISTED: dict[str, set[str]] = {
     "streams": (BELOW_TWISTED - {"session"}) | EVENTS,
     "access": {"errors", "secret"} | EVENTS,
     "rtmp": BELOW_TWISTED | EVENTS | SHARED | {"streams", "access"},
+    # What failures mean and how long to wait after them: pulls have the same rules.
+    "destinations.failures": {"errors", "streams"},
     "client": BELOW_TWISTED | {"rtmp"},
     "testing": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "access"},
     "http_client": BELOW_TWISTED | SHARED | {"plugin_factories"},
@@ -55,12 +57,13 @@ ON_TWISTED: dict[str, set[str]] = {
     "outputs": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "outputs.base", "web.server"},
 }
 #: Siblings: each sees what is above, and not the others.
-SIBLINGS = {"destinations", "recording", "event_log", "hooks"}
+SIBLINGS = {"destinations", "pulls", "recording", "event_log", "hooks"}
 ABOVE_SIBLINGS = (
     BELOW_TWISTED
     | EVENTS
     | SHARED
     | {"streams", "rtmp", "access", "plugin_factories", "http_client", "outputs.base"}
+    | {"destinations.failures"}
 )
 #: The parts of `web` above its server, and `web` itself, which joins them.
 WEB: dict[str, set[str]] = {

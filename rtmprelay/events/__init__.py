@@ -40,6 +40,13 @@ from rtmprelay.events.destinations import (
     DestinationSourceRefused,
     DestinationStatistics,
 )
+from rtmprelay.events.pulls import (
+    PullConnected,
+    PullConnecting,
+    PullEnded,
+    PullEvent,
+    PullFailed,
+)
 from rtmprelay.events.recordings import (
     RecordingDeleted,
     RecordingEvent,
@@ -63,7 +70,9 @@ from rtmprelay.events.relay import (
 )
 
 #: Every event that can be published, as the union of its groups: mypy checks that a `match` covers all of them.
-AnyEvent = RelayEvent | ConnectionEvent | DestinationEvent | RecordingEvent | EventLogEvent | PeerEvent
+AnyEvent = (
+    RelayEvent | ConnectionEvent | DestinationEvent | PullEvent | RecordingEvent | EventLogEvent | PeerEvent
+)
 
 __all__ = [
     "AnyEvent",
@@ -105,6 +114,11 @@ __all__ = [
     "PublishRefused",
     "PublishStarted",
     "PublishStopped",
+    "PullConnected",
+    "PullConnecting",
+    "PullEnded",
+    "PullEvent",
+    "PullFailed",
     "RecordingDeleted",
     "RecordingEvent",
     "RecordingFailed",

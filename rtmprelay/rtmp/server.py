@@ -14,6 +14,7 @@ from rtmprelay.access.request import AccessRequest, Action, Credentials, Verdict
 from rtmprelay.media import MediaFrame
 from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.rtmp.connection import RtmpConnection
+from rtmprelay.rtmp.node_pass import NodePass, NodeRefusedError
 from rtmprelay.rtmp.permission import Permissions
 from rtmprelay.rtmp.playing import Player, Playing
 from rtmprelay.rtmp.publishing import Publishing
@@ -83,6 +84,8 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         self._bitrate = None if most is None else RateLimit("max_publisher_kbps", most * 125, now)
         # The user whose password the `connect` has proved.
         self._user: str | None = None
+        # What the client has shown, if it is another relay.
+        self._node: NodePass | None = None
         self._refusals = 0
 
     def emit(self, event: events.ConnectionEvent) -> None:
@@ -250,12 +253,15 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             self.peer = describe_address(address)
 
     def _connect_requested(self, request: ConnectRequested, now: float) -> None:
-        login = self.factory.logins.check(request.app, request.credentials, now)
-        if isinstance(login, LoginRefused):
-            self._refuse_login(request, login)
+        if request.node_pass:
+            try:
+                self._node = self.factory.node.check(request.node_pass)
+            except NodeRefusedError as refused:
+                self._refuse_connect(request, str(refused), str(refused))
+                return
+        is_cluster_node = self._node is not None and self._node.is_proved
+        if not is_cluster_node and not self._log_in(request, now):
             return
-        if login is not None:
-            self._user = login.user
         self.session.accept(request.request_id)
         self.factory.has_connected(self)
         self.emit(
@@ -264,10 +270,22 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             )
         )
 
-    def _refuse_login(self, request: ConnectRequested, login: LoginRefused) -> None:
-        self.session.reject(request.request_id, StatusCode.CONNECT_REJECTED, login.description)
-        reason = "the user or the password is wrong" if login.wrong else "it was asked for a user"
-        if login.wrong:
+    def _log_in(self, request: ConnectRequested, now: float) -> bool:
+        """Whether the client may connect; if not, it is told why."""
+        login = self.factory.logins.check(request.app, request.credentials, now)
+        if isinstance(login, LoginRefused):
+            reason = "the user or the password is wrong" if login.wrong else "it was asked for a user"
+            self._refuse_connect(request, login.description, reason, is_told=login.wrong)
+            return False
+        if login is not None:
+            self._user = login.user
+        return True
+
+    def _refuse_connect(
+        self, request: ConnectRequested, description: str, reason: str, is_told: bool = True
+    ) -> None:
+        self.session.reject(request.request_id, StatusCode.CONNECT_REJECTED, description)
+        if is_told:
             self.emit(events.ConnectRefused(connection=self.connection_id, app=request.app, reason=reason))
         self.close_soon(reason)
 
@@ -289,6 +307,8 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             connection=self.connection_id,
             protocol="rtmp",
             credentials=Credentials(without_login(request.credentials), self._user),
+            chain=() if self._node is None else self._node.chain,
+            is_cluster_node=self._node is not None and self._node.is_proved,
         )
 
         def decided(verdict: Verdict) -> None:

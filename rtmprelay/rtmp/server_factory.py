@@ -16,6 +16,7 @@ from rtmprelay.errors import LimitExceededError
 from rtmprelay.event_bus import EventBus
 from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.rtmp.admission import Admission, AdmissionLimits, RefusalLog
+from rtmprelay.rtmp.node_pass import NodeIdentity
 from rtmprelay.rtmp.permission import Logins
 from rtmprelay.rtmp.reading_pace import ReadingPace
 from rtmprelay.rtmp.server import RtmpServerProtocol
@@ -71,6 +72,8 @@ class RtmpServerFactory(_ServerFactory):
         #: Decides who may publish and play.
         self.gate = gate or Gate((), clock)
         self.logins = Logins(self.gate)
+        #: This relay among others: reads what they show when they fetch a stream from here.
+        self.node = NodeIdentity("")
         self.registry = registry if registry is not None else StreamRegistry()
         self.events = event_bus or EventBus()
         self.settings = settings or ServerSettings()

@@ -179,9 +179,16 @@ class ServerSession:
         self._application = read_application(request.properties)
         client = request.properties.get("flashVer")
         client_name = client[:80] if isinstance(client, str) else ""
+        node_pass = request.properties.get(commands.NODE_PROPERTY)
         request_id = self._new_request(_ConnectRequest(request.transaction_id))
         reports.append(
-            ConnectRequested(request_id, self._application.app, client_name, self._application.credentials)
+            ConnectRequested(
+                request_id,
+                self._application.app,
+                client_name,
+                self._application.credentials,
+                Secret(node_pass if isinstance(node_pass, str) else ""),
+            )
         )
 
     def _on_create_stream(self, transaction_id: float, reports: list[SessionReport]) -> None:

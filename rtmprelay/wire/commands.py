@@ -251,6 +251,10 @@ def read_client_command(command: Command) -> ClientCommand:
 # -- answers -------------------------------------------------------------------------------------------------
 
 
+#: The property of `connect` in which a relay tells another relay for whom it asks; `rtmp/node_pass.py` reads it.
+NODE_PROPERTY = "relayNodes"
+
+
 class StatusCode:
     """The codes of answers and of `onStatus`."""
 

@@ -17,6 +17,7 @@ from rtmprelay.events import (
     EventLogEvent,
     MediaStatistics,
     PeerEvent,
+    PullEvent,
     RecordingEvent,
     RelayEvent,
 )
@@ -59,6 +60,7 @@ def _is_statistics(event: AnyEvent) -> bool:
             RelayEvent()
             | ConnectionEvent()
             | DestinationEvent()
+            | PullEvent()
             | RecordingEvent()
             | EventLogEvent()
             | PeerEvent()
