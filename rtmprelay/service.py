@@ -39,9 +39,12 @@ from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.events import ServerStarted, ServerStopped
 from rtmprelay.events.lines import new_instance
 from rtmprelay.outputs.http_viewer import LiveMediaSettings
+from rtmprelay.pulls.manager import PullManager
+from rtmprelay.pulls.source import FetchContext
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.rtmp.endpoint import TlsTrust, transport_endpoint
+from rtmprelay.rtmp.node_pass import NodeIdentity, random_node_name
 from rtmprelay.rtmp.server_factory import RtmpServerFactory, ServerSettings
 from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry
@@ -127,6 +130,7 @@ class RelayService(MultiService):
         registry: The live streams.
         events: What happens; add a sink to be told.
         destinations: Other servers that get the streams; add, remove and steer them while live.
+        pulls: Other servers that streams are fetched from; add and remove them while live.
         recordings: What is recorded; start and stop it while live.
         gate: Says who may publish and play.
         factory: The protocol factory, if you want to listen in your own way.
@@ -177,6 +181,19 @@ class RelayService(MultiService):
             )
         )
         self.destinations.apply(self.config.destinations)
+        self.factory.node = NodeIdentity(self.config.node_name or random_node_name())
+        self.pulls = PullManager(
+            FetchContext(
+                steady(reactor),
+                reactor.seconds,
+                self.events,
+                self.registry,
+                lambda url, trust: transport_endpoint(reactor, url, trust),
+            ),
+            self.factory.node,
+        )
+        self.pulls.apply(self.config.pulls)
+        self.gate.placement = self.pulls
         self.recordings = RecordingManager(
             self.config.recording, self.registry, self.events, reactor, _caller_from_threads(reactor)
         )
@@ -185,6 +202,7 @@ class RelayService(MultiService):
             self.registry,
             self.events,
             self.destinations,
+            self.pulls,
             self.recordings,
             self.factory,
             None if relay_config is None else RelayFile(relay_config),
@@ -246,6 +264,7 @@ class RelayService(MultiService):
         self._tell_start()
         super().startService()
         self.destinations.start()
+        self.pulls.start()
         self.recordings.start()
         if self.http is not None:
             self.http.start()
@@ -258,7 +277,12 @@ class RelayService(MultiService):
     async def _stop(self, listeners_stopped: Deferred[object]) -> None:
         await listeners_stopped
         # All at once: a server or a disk that does not answer must not keep players waiting.
-        parts = [self.recordings.stop(), self.destinations.stop(), self.factory.shut_down()]
+        parts = [
+            self.recordings.stop(),
+            self.destinations.stop(),
+            self.pulls.stop(),
+            self.factory.shut_down(),
+        ]
         if self.http is not None:
             parts.append(self.http.stop())
         await gatherResults(parts)

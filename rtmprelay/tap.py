@@ -6,7 +6,7 @@ import gc
 import resource
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn, TextIO, cast
@@ -28,6 +28,7 @@ from rtmprelay.destinations.preflight import check_destinations
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
 from rtmprelay.interfaces import IReloadable
+from rtmprelay.pulls.settings import PullSettings
 from rtmprelay.rtmp.addresses import host_of
 from rtmprelay.service import RelayService
 
@@ -64,6 +65,8 @@ class _LoggingRelayService(RelayService):
     log_file: LogFile | None = None
     #: Reads the destinations anew.
     reread: Callable[[], list[DestinationSettings]] | None = None
+    #: Reads the pulls anew.
+    reread_pulls: Callable[[], Sequence[PullSettings]] | None = None
 
     @override
     def setServiceParent(self, parent: IServiceCollection) -> None:
@@ -121,11 +124,13 @@ class _LoggingRelayService(RelayService):
 
     def reload_destinations(self) -> None:
         """Apply what has changed in the configuration files; a bad file changes nothing."""
-        if self.reread is None:
+        if self.reread is None or self.reread_pulls is None:
             self._log.info("There is no --config and no --relay-config to read again")
             return
         try:
-            changes = self.control.reload(self.reread())
+            destinations, pulls = self.reread(), self.reread_pulls()
+            changes = self.control.reload(destinations)
+            self.control.reload_pulls(pulls)
         except ConfigError as error:
             self._log.error("The destinations stay as they are: {reason}", reason=str(error))
         else:
@@ -202,6 +207,7 @@ def makeService(options: Options) -> RelayService:
     service.in_foreground = _in_foreground(options)
     if options["relay-config"] or options.settings_file is not None:
         service.reread = partial(_reread, options)
+        service.reread_pulls = options.pulls
     if not _of_twistd(options, "syslog") and not _of_twistd(options, "logger"):
         out = _log_file(options)
         service.log_file = out if isinstance(out, LogFile) else None

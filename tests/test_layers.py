@@ -81,7 +81,7 @@ JOINING: dict[str, set[str]] = {
     "control": ABOVE_SIBLINGS | SIBLINGS | {"web.api"},
     "service": ABOVE_SIBLINGS | SIBLINGS | {"config", "logs", "control", "outputs", "web"},
     "banner": {"config"},
-    "tap": {"errors", "interfaces", "rtmp", "destinations", "logs", "config", "banner", "service"},
+    "tap": {"errors", "interfaces", "rtmp", "destinations", "pulls", "logs", "config", "banner", "service"},
     "screen": set(),
     "demo": ABOVE_SIBLINGS
     | SIBLINGS

@@ -22,8 +22,11 @@ from rtmprelay.destinations.settings import DestinationSettings, destination_fro
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import SMALLEST_FILE, EventLogSettings
 from rtmprelay.files.disk import check_folder
+from rtmprelay.pulls.config_file import read_pulls
+from rtmprelay.pulls.settings import PullSettings, pull_from_option, refuse_duplicate_names
 from rtmprelay.quantities import read_duration, read_size
 from rtmprelay.recording.settings import SHORTEST_SEGMENT, SMALLEST_SEGMENT, RecordingSettings
+from rtmprelay.rtmp.node_pass import read_node_name
 from rtmprelay.web.settings import HttpSettings, read_origin, read_token, token_from
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
 
@@ -32,7 +35,7 @@ SHORTEST_KEPT = 1.0
 
 
 class Options(OptionsOrFile):
-    repeatable = ("listen", "relay-to", "record", "auth", "hook", "limit", "http-cors")
+    repeatable = ("listen", "relay-to", "pull", "record", "auth", "hook", "limit", "http-cors")
 
     synopsis = "[--listen ENDPOINT ...] [--relay-to URL ...] [options]"
 
@@ -52,6 +55,7 @@ class Options(OptionsOrFile):
             "40ms",
             "The longest that a frame may wait to be sent together with others under load; 0 switches merging off.",
         ],
+        ["node-name", None, None, "The name of this relay among others, for pulls. Default: a random one."],
         ["relay-config", None, None, "A JSON file with destinations; SIGHUP reads it again."],
         [
             "http-status",
@@ -110,6 +114,10 @@ class Options(OptionsOrFile):
         """A destination for all streams; may be given several times."""
         self["relay-to"].append(url)
 
+    def opt_pull(self, rule: str) -> None:
+        """Fetch the streams whose APP/NAME matches from another server while somebody watches them here, as GLOB=URL; may be given several times."""
+        self["pull"].append(rule)
+
     def opt_record(self, glob: str) -> None:
         """Record the streams whose APP/NAME matches, such as live/*; may be given several times."""
         self["record"].append(glob)
@@ -155,6 +163,8 @@ class Options(OptionsOrFile):
             chunk_size=self._checked("chunk-size", str(self["chunk-size"]), config.chunk_size),
             merge_window=self._checked("merge-window", self["merge-window"], config.merge_window),
             destinations=self._initial_destinations(),
+            pulls=self._initial_pulls(),
+            node_name=self._optional("node-name", read_node_name),
             recording=self.recording(),
             http=self.http(),
             relay_config=self["relay-config"],
@@ -177,6 +187,31 @@ class Options(OptionsOrFile):
                 "--check-destinations: there are no enabled destinations; give --relay-to or --relay-config"
             )
         return tuple(destinations)
+
+    def _initial_pulls(self) -> tuple[PullSettings, ...]:
+        try:
+            return self.pulls()
+        except ConfigError as error:
+            raise UsageError(str(error)) from error
+
+    def pulls(self) -> tuple[PullSettings, ...]:
+        """The pulls of the configuration file and of the command line. Each call reads the file again.
+
+        Raises:
+            ConfigError: Its message does not contain keys.
+        """
+        pulls: list[PullSettings] = []
+        if self["relay-config"]:
+            try:
+                pulls += read_pulls(self["relay-config"])
+            except ConfigError as error:
+                raise ConfigError(f"--relay-config: {error}") from None
+        for number, rule in enumerate(self["pull"], 1):
+            try:
+                pulls.append(pull_from_option(rule, {one.name for one in pulls}))
+            except ConfigError as error:
+                raise ConfigError(f"--pull (number {number}): {error}") from None
+        return refuse_duplicate_names(pulls)
 
     def destinations(self) -> list[DestinationSettings]:
         """The destinations of the configuration file and of the command line. Each call reads the file again.

@@ -10,6 +10,7 @@ from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.interfaces import IEventSink, IStreamAuthorizer
+from rtmprelay.pulls.settings import PullSettings
 from rtmprelay.quantities import quoted, read_duration
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.rtmp.admission import AdmissionLimits
@@ -55,6 +56,10 @@ class RelayConfig:
     chunk_size: int = LARGEST_OUTGOING_CHUNK_SIZE
     #: Other servers that get the streams.
     destinations: tuple[DestinationSettings, ...] = ()
+    #: Streams that are fetched from other servers for those who want them here.
+    pulls: tuple[PullSettings, ...] = ()
+    #: The name of this relay among others; None for a random one.
+    node_name: str | None = None
     #: Which streams are recorded, and where to.
     recording: RecordingSettings = attrs.field(factory=RecordingSettings)
     #: Status, metrics, control and live media over HTTP.

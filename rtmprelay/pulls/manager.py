@@ -103,6 +103,7 @@ class PullManager:
         self._fetches: dict[str, Fetch] = {}
         self._leaving: dict[Fetch, Deferred[None]] = {}
         self._numbers = count(1)
+        self._is_running = False
         self._checks = LoopingCall(self._check)
         self._checks.clock = context.clock
 
@@ -147,7 +148,7 @@ class PullManager:
 
     def _begin(self, key: str, chain: tuple[str, ...] = ()) -> Fetch | None:
         source = self._source_of(key)
-        if source is None or len(self._fetches) >= self._most_fetches or not self._checks.running:
+        if source is None or len(self._fetches) >= self._most_fetches or not self._is_running:
             return None
         connection_id = f"p{next(self._numbers):06d}"
         fetch = Fetch(key, connection_id, source, self._context, chain, self._fetch_ended)
@@ -217,8 +218,7 @@ class PullManager:
         """
         refuse_duplicate_names([*self.settings, settings])
         self._rules[settings.name] = RuleSource(settings, self._identity)
-        if self._checks.running:
-            self._check()
+        self._check_if_needed()
 
     def remove(self, name: str) -> Deferred[None]:
         """Remove a rule; fires when its connections are closed."""
@@ -244,16 +244,23 @@ class PullManager:
                 self._rules[name] = RuleSource(one, self._identity)
         # The first rule that matches counts: keep the order of the file.
         self._rules = {name: self._rules[name] for name in settings}
-        if self._checks.running:
-            self._check()
+        self._check_if_needed()
 
     def start(self) -> None:
         """Fetch from now on."""
-        if not self._checks.running:
+        self._is_running = True
+        self._check_if_needed()
+
+    def _check_if_needed(self) -> None:
+        """A relay that fetches nothing has no timer."""
+        if self._is_running and self.is_active and not self._checks.running:
             self._checks.start(_CHECK_EVERY, now=True)
+        elif self._checks.running:
+            self._check()
 
     def stop(self) -> Deferred[None]:
         """End all fetches; fires when their connections are closed."""
+        self._is_running = False
         if self._checks.running:
             self._checks.stop()
         for fetch in list(self._fetches.values()):

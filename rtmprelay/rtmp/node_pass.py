@@ -15,7 +15,8 @@ from collections.abc import Callable
 
 import attrs
 
-from rtmprelay.errors import RtmpRelayError
+from rtmprelay.errors import ConfigError, RtmpRelayError
+from rtmprelay.quantities import quoted
 from rtmprelay.secret import Secret
 
 #: Characters of a pass: 16 nodes with names of 64 characters, and the proof.
@@ -48,9 +49,20 @@ class NodePass:
     notice: str = ""
 
 
-def is_node_name(text: str) -> bool:
-    """Whether a node may have this name."""
-    return _NODE_NAME.fullmatch(text) is not None
+def read_node_name(text: str) -> str:
+    """The name that an operator gave to a node.
+
+    Raises:
+        ConfigError: A node cannot have this name.
+    """
+    if _NODE_NAME.fullmatch(text) is None:
+        raise ConfigError(f"{quoted(text)} is not a name: 1 to 64 letters, digits, dots, colons and dashes")
+    return text
+
+
+def random_node_name() -> str:
+    """The name of a relay that was not given one: enough to notice that a pull has come round."""
+    return f"rtmprelay-{secrets.token_hex(4)}"
 
 
 class NodeIdentity:
@@ -92,7 +104,7 @@ class NodeIdentity:
             raise NodeRefusedError("the pass of the asking relay is of another version")
         fields = rest.split(_SEPARATOR)
         chain = tuple(fields[0].split(","))
-        if not all(map(is_node_name, chain)):
+        if not all(map(_NODE_NAME.fullmatch, chain)):
             raise NodeRefusedError("the pass of the asking relay cannot be read")
         if len(chain) > MOST_NODES:
             raise NodeRefusedError(f"more than {MOST_NODES} relays fetch from each other")

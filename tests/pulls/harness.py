@@ -66,7 +66,6 @@ class Node:
         (fetch,) = [one.status() for one in self.pulls.fetches]
         return fetch
 
-    @property
     def is_fetching(self) -> bool:
         return bool(list(self.pulls.fetches))
 

@@ -51,7 +51,7 @@ def template_of(path: str) -> str:
     """The documented path that matches a request."""
     path = path.partition("?")[0]
     path = re.sub(r"^/streams/live/test", "/streams/{app}/{name}", path)
-    return re.sub(r"^/destinations/[^/]+", "/destinations/{name}", path)
+    return re.sub(r"^/(destinations|pulls)/[^/]+", r"/\1/{name}", path)
 
 
 def check_response(method: str, path: str, response: Response) -> None:
@@ -149,6 +149,15 @@ async def test_changes_and_their_errors_answer_as_documented(running: Running) -
     assert (await running.request("DELETE", "/destinations/new?lasting=true")).status == 400
     assert (await running.request("DELETE", "/destinations/new")).status == 204
     assert (await running.request("DELETE", "/destinations/new")).status == 404
+    pull = {"name": "elsewhere", "url": "rtmp://127.0.0.1:1/app/{name}?key=k", "match": "other/*"}
+    check("NewPull", pull)
+    assert (await running.request("POST", "/pulls", pull)).status == 201
+    assert (await running.request("POST", "/pulls", pull)).status == 409
+    assert (await running.request("POST", "/pulls", {**pull, "name": "a", "always": True})).status == 400
+    assert (await running.request("GET", "/pulls")).json["pulls"]["elsewhere"]["status"] == "idle"
+    assert (await running.request("GET", "/pulls/elsewhere")).status == 200
+    assert (await running.request("DELETE", "/pulls/elsewhere")).status == 204
+    assert (await running.request("DELETE", "/pulls/elsewhere")).status == 404
     assert (await running.request("DELETE", "/streams/live/test/publisher")).status == 204
     assert (await running.request("DELETE", "/streams/live/test/publisher")).status == 404
 
@@ -184,6 +193,7 @@ def test_documented_paths_and_methods_are_those_of_the_server() -> None:
     assert named == {
         "/destinations/{name}",
         *(f"/destinations/{{name}}/{action}" for action in DESTINATION_ACTIONS),
+        "/pulls/{name}",
         "/streams/{name}",
         "/streams/{name}/publisher",
         *(f"/{{name}}.{kind}" for kind in MEDIA_KINDS),
@@ -204,6 +214,10 @@ def test_check_refuses_what_the_document_does_not_allow(wrong: dict[str, object]
         "total_destinations": 0,
         "connected_destinations": 0,
         "failed_destinations": 0,
+        "total_pulls": 0,
+        "connected_pulls": 0,
+        "failed_pulls": 0,
+        "pulls": {},
         "total_messages_sent": 0,
         "total_messages_dropped": 0,
         "total_bytes_sent": 0,

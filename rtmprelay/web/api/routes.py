@@ -22,7 +22,7 @@ DESTINATION_ACTIONS = ("enable", "disable", "reconnect")
 #: Kinds of live media, as path endings.
 MEDIA_KINDS = ("flv", "mp4")
 
-_KNOWN_PATHS = "/, /health, /streams, /destinations, /recordings, /events, /metrics, /control and /APP/NAME.flv or .mp4 are known"
+_KNOWN_PATHS = "/, /health, /streams, /destinations, /pulls, /recordings, /events, /metrics, /control and /APP/NAME.flv or .mp4 are known"
 
 #: The methods of HTTP. Any other is answered with 501.
 _METHODS = frozenset({b"GET", b"HEAD", b"OPTIONS", b"POST", b"PUT", b"PATCH", b"DELETE"})
@@ -83,6 +83,9 @@ class Routes:
                     b"POST": control.add_destination,
                 }
             ),
+            ("pulls",): Route(
+                {b"GET": lambda _: status.pulls().addCallback(Response), b"POST": control.add_pull}
+            ),
             ("events",): read_only(events),
             ("metrics",): read_only(metrics),
             ("control",): read_only(control.overview, cross_origin=False),
@@ -121,10 +124,12 @@ class Routes:
             return read_only(lambda request: self._asset(request, name), cross_origin=False)
         if first == "destinations" and name:
             return self._destination(rest)
+        if first == "pulls" and name:
+            return self._pull(name)
         if first == "streams" and name:
             return self._stream(rest)
         media = self._live_media(segments)
-        if media is None or first in ("assets", "destinations", "streams"):
+        if media is None or first in ("assets", "destinations", "pulls", "streams"):
             raise HttpError(404, f"there is nothing here: {_KNOWN_PATHS}")
         return media
 
@@ -147,6 +152,20 @@ class Routes:
         found = self._status.destination(name)
         if found is None:
             raise HttpError(404, "there is no destination of this name: /destinations lists them all")
+        return Response(document(found))
+
+    def _pull(self, name: str) -> Route:
+        return Route(
+            {
+                b"GET": lambda _: self._read_pull(name),
+                b"DELETE": lambda request: self._control.remove_pull(request, name),
+            }
+        )
+
+    def _read_pull(self, name: str) -> Response:
+        found = self._status.pull(name)
+        if found is None:
+            raise HttpError(404, "there is no pull of this name: /pulls lists them all")
         return Response(document(found))
 
     def _stream(self, rest: list[str]) -> Route:

@@ -13,7 +13,16 @@ from rtmprelay import __version__
 from rtmprelay.streams.consumer import players
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.web.api.sampling import RateSampler
-from rtmprelay.web.api.shapes import Json, Now, destination_json, health_json, recording_json, stream_json
+from rtmprelay.web.api.shapes import (
+    Json,
+    Now,
+    destination_json,
+    health_json,
+    pull_json,
+    pulls_health_json,
+    recording_json,
+    stream_json,
+)
 from rtmprelay.web.server.responses import (
     API_VERSION,
     entry_pieces,
@@ -26,6 +35,7 @@ from rtmprelay.web.server.scheduling import CachedDocument, HttpScheduler
 
 if TYPE_CHECKING:
     from rtmprelay.destinations.status import DestinationStatus
+    from rtmprelay.pulls.status import PullStatus
     from rtmprelay.recording.status import RecordingStatus, RecordingTotals
 
 #: Seconds for which a document may be sent again, unless something happens in the meantime.
@@ -66,6 +76,12 @@ class RelayView(Protocol):
     def destination_streams(self) -> Mapping[str, Sequence[str]]:
         """The keys of the streams that are sent to each destination."""
 
+    def pull_statuses(self) -> Iterable[PullStatus]:
+        """The status of each pull."""
+
+    def pull_status(self, name: str) -> PullStatus | None:
+        """The status of one pull; None if there is none of this name."""
+
     def is_lasting(self, destination: str) -> bool:
         """Whether a destination is in the configuration file."""
 
@@ -103,6 +119,7 @@ class StatusDocuments:
         self._health = document(self._health_pieces)
         self._streams = document(self._streams_pieces)
         self._destinations = document(self._destinations_pieces)
+        self._pulls = document(self._pulls_pieces)
         self._recordings = document(self._recordings_pieces)
         self._everything = document(self._everything_pieces)
 
@@ -135,6 +152,9 @@ class StatusDocuments:
     def destinations(self) -> Deferred[bytes]:
         return self._destinations.get()
 
+    def pulls(self) -> Deferred[bytes]:
+        return self._pulls.get()
+
     def recordings(self) -> Deferred[bytes]:
         return self._recordings.get()
 
@@ -151,6 +171,11 @@ class StatusDocuments:
         """One destination; None if there is none of this name."""
         status = self._relay.destination_status(name)
         return None if status is None else self._destination(status, self._now())
+
+    def pull(self, name: str) -> Json | None:
+        """One pull; None if there is none of this name."""
+        status = self._relay.pull_status(name)
+        return None if status is None else pull_json(status, self._now())
 
     # -- generating them -------------------------------------------------------------------------------------
 
@@ -169,6 +194,14 @@ class StatusDocuments:
         )
         yield from object_pieces([*_head(now), ("destinations", entry_pieces(entries))])
         yield b"\n"
+
+    def _pulls_pieces(self) -> Iterator[bytes]:
+        now = self._now()
+        yield from object_pieces([*_head(now), ("pulls", entry_pieces(self._pull_entries(now)))])
+        yield b"\n"
+
+    def _pull_entries(self, now: Now) -> Iterator[tuple[str, Json]]:
+        return ((status.name, pull_json(status, now)) for status in self._relay.pull_statuses())
 
     def _recordings_pieces(self) -> Iterator[bytes]:
         recordings = list_pieces(recording_json(status) for status in self._relay.recording_statuses())
@@ -198,6 +231,8 @@ class StatusDocuments:
 
         yield b'{"destinations":'
         yield from entry_pieces(destinations())
+        yield b',"pulls":'
+        yield from entry_pieces(self._pull_entries(now))
         yield b',"streams":'
         yield from entry_pieces(self._stream_entries(now))
         for name, value in small_fields(
@@ -234,6 +269,7 @@ class StatusDocuments:
             "streams": sum(stream.publisher is not None for stream in streams),
             "players": sum(1 for stream in streams for _ in players(stream.subscribers)),
             **health_json(statuses, now),
+            **pulls_health_json(list(self._relay.pull_statuses())),
         }
 
 

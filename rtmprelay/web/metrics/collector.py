@@ -32,6 +32,7 @@ from rtmprelay.web.server.scheduling import CachedDocument, HttpScheduler
 
 if TYPE_CHECKING:
     from rtmprelay.destinations.status import DestinationStatus
+    from rtmprelay.pulls.status import PullStatus
     from rtmprelay.recording.status import RecordingStatus, RecordingTotals
 
 #: The protocols that players use. Each always has a series, so that a graph shows zero and not a gap.
@@ -39,6 +40,7 @@ AUDIENCES = ("rtmp", "flv", "mp4")
 
 #: The same for the states of a destination and of a recording.
 DESTINATION_STATES = ("idle", "connecting", "connected", "error", "disabled")
+PULL_STATES = ("idle", "connecting", "connected", "error")
 RECORDING_STATES = ("waiting", "recording", "failing")
 
 #: Why recordings lose messages. These have a series from the start, so that Prometheus sees the first loss as an
@@ -108,6 +110,7 @@ class RelayCollector(Collector):
         yield from self._players()
         yield from self._streams()
         yield from _destinations(list(self._relay.destination_statuses()), self._sampler.destination_kbps)
+        yield from _pulls(list(self._relay.pull_statuses()))
         yield from _recordings(self._relay.recording_statuses(), self._relay.recording_totals())
         yield from self._event_counts()
         yield from self._reactor()
@@ -281,6 +284,25 @@ def _destinations(
         ),
         lambda one: (kbps(one.name) or 0.0) * 1000,
     )
+
+
+def _pulls(statuses: Sequence[PullStatus]) -> Iterator[Metric]:
+    def of_each(family: Family, value: Callable[[PullStatus], float]) -> Metric:
+        return labelled(family, (((one.name,), value(one)) for one in statuses))
+
+    states = gauge("pull_state", "1 for the state of a pull, 0 for the others.", "pull", "state")
+    yield labelled(
+        states,
+        (((one.name, state), float(one.state.value == state)) for one in statuses for state in PULL_STATES),
+    )
+    streams = gauge("pull_streams", "Streams that are fetched now.", "pull")
+    yield of_each(streams, lambda one: len(one.fetches))
+    viewers = gauge("pull_viewers", "Viewers of the streams that are fetched.", "pull")
+    yield of_each(viewers, lambda one: one.viewers)
+    received = counter("pull_received_bytes", "Bytes of media that were fetched.", "pull")
+    yield of_each(received, lambda one: one.bytes)
+    reconnects = counter("pull_reconnects", "Connections of a pull after the first for each stream.", "pull")
+    yield of_each(reconnects, lambda one: one.reconnect_count)
 
 
 def _recordings(statuses: Sequence[RecordingStatus], totals: RecordingTotals) -> Iterator[Metric]:
