@@ -65,6 +65,8 @@ ABOVE_SIBLINGS = (
     | {"streams", "rtmp", "access", "plugin_factories", "http_client", "outputs.base"}
     | {"destinations.failures"}
 )
+#: Joins the nodes: it fetches streams as pulls do.
+CLUSTER = {"cluster": ABOVE_SIBLINGS | {"", "pulls"}}
 #: The parts of `web` above its server, and `web` itself, which joins them.
 WEB: dict[str, set[str]] = {
     "web.api": {"", "errors", "media", "amf", "flv", "events", "event_bus", "streams", "web.server"},
@@ -77,9 +79,9 @@ WEB: dict[str, set[str]] = {
 }
 #: Where everything meets.
 JOINING: dict[str, set[str]] = {
-    "config": ABOVE_SIBLINGS | SIBLINGS | {"logs", "web.settings"},
+    "config": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "logs", "web.settings"},
     "control": ABOVE_SIBLINGS | SIBLINGS | {"web.api"},
-    "service": ABOVE_SIBLINGS | SIBLINGS | {"config", "logs", "control", "outputs", "web"},
+    "service": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "config", "logs", "control", "outputs", "web"},
     "banner": {"config"},
     "tap": {"errors", "interfaces", "rtmp", "destinations", "pulls", "logs", "config", "banner", "service"},
     "screen": set(),
@@ -95,6 +97,7 @@ LAYERS = {
     **SANS_IO,
     **ON_TWISTED,
     **dict.fromkeys(SIBLINGS, ABOVE_SIBLINGS),
+    **CLUSTER,
     **WEB,
     **JOINING,
     # Spark's workers import it, where there is no Twisted.

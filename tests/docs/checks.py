@@ -28,6 +28,7 @@ from rtmprelay.config.settings_file import read_settings_file
 from rtmprelay.destinations.config_file import parse_relay_config
 from rtmprelay.events import event_types
 from rtmprelay.events.lines import COMMON_FIELDS
+from rtmprelay.pulls.config_file import parse_pulls
 from rtmprelay.secret import Secret
 from tests.access.helpers import access_request
 from tests.docs import parsers
@@ -219,7 +220,9 @@ def check_toml(block: Block, folder: Path) -> None:
 def check_json(block: Block, folder: Path) -> None:
     """A relay configuration, keys, an event, a question to an authorizer, or a token: each by the code that it is for."""
     document = json.loads(block.text)
-    if "destinations" in document:
+    if "pulls" in document:
+        assert parse_pulls(block.text, dict.fromkeys(variables(block.text), "a-key"), folder)
+    elif "destinations" in document:
         text = block.text.replace('"/etc/', f'"{folder}/etc/')
         assert parse_relay_config(text, dict.fromkeys(variables(text), "a-key"), folder)
     elif "streams" in document:
