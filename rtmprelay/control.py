@@ -8,6 +8,8 @@ from typing import Any
 import attrs
 from twisted.internet.defer import Deferred, DeferredLock, succeed
 
+from rtmprelay.cluster.cluster import Cluster
+from rtmprelay.cluster.status import NO_CLUSTER, cluster_status
 from rtmprelay.destinations.config_file import RelayFile, destination_from_entry
 from rtmprelay.destinations.manager import Changes, DestinationManager
 from rtmprelay.destinations.settings import DestinationSettings, refuse_duplicates
@@ -47,6 +49,9 @@ class RelayControl:
     _file: RelayFile | None
     _in_thread: InThread
     _rtmp_ports: Callable[[], Sequence[tuple[str, int]]] = tuple
+    _cluster: Cluster | None = None
+    _drain: Callable[[], Deferred[None]] = lambda: succeed(None)
+    _is_draining: bool = False
     #: Destinations that were added while the server runs and are in no file: `reload` keeps them.
     _added: dict[str, DestinationSettings] = attrs.field(factory=dict)
     #: Destinations that were enabled or disabled while the server runs: what they are now, and what the configuration
@@ -100,6 +105,18 @@ class RelayControl:
     def is_lasting(self, destination: str) -> bool:
         """Whether a destination is in the configuration file."""
         return self._file is not None and destination in self._file.names
+
+    def cluster_status(self) -> Mapping[str, object]:
+        """What this node knows of its cluster."""
+        return NO_CLUSTER if self._cluster is None else cluster_status(self._cluster)
+
+    def not_ready_because(self) -> str | None:
+        """Why new clients should go elsewhere; None if they are welcome."""
+        if self._is_draining:
+            return "draining"
+        if self._cluster is not None and self._cluster.membership.is_lost:
+            return "the directory of the cluster is away"
+        return None
 
     @property
     def pull_count(self) -> int:
@@ -194,6 +211,11 @@ class RelayControl:
         """End the connections of a destination, or its waiting for the next attempt, and connect now."""
         self._refuse_missing(name)
         self._destinations.reconnect(name)
+
+    def drain(self) -> None:
+        """Take nobody new, and send everybody away little by little."""
+        self._is_draining = True
+        self._drain()
 
     def add_pull(self, entry: Mapping[str, object]) -> str:
         """Add a pull, described as in the configuration file; returns its name. It is forgotten when the server stops."""

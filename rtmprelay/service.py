@@ -33,18 +33,17 @@ from rtmprelay.destinations.config_file import RelayFile
 from rtmprelay.destinations.manager import DestinationManager
 from rtmprelay.destinations.outlet import EndpointMaker, OutletContext
 from rtmprelay.destinations.settings import DestinationSettings
+from rtmprelay.drain import Drain
 from rtmprelay.event_bus import EventBus, LogSink
 from rtmprelay.event_log.log import EventLog
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.events import ServerStarted, ServerStopped
 from rtmprelay.events.lines import new_instance
+from rtmprelay.node import make_cluster, make_pulls, node_identity, start_drain
 from rtmprelay.outputs.http_viewer import LiveMediaSettings
-from rtmprelay.pulls.manager import PullManager
-from rtmprelay.pulls.source import FetchContext
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.rtmp.endpoint import TlsTrust, transport_endpoint
-from rtmprelay.rtmp.node_pass import NodeIdentity, random_node_name
 from rtmprelay.rtmp.server_factory import RtmpServerFactory, ServerSettings
 from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry
@@ -181,19 +180,12 @@ class RelayService(MultiService):
             )
         )
         self.destinations.apply(self.config.destinations)
-        self.factory.node = NodeIdentity(self.config.node_name or random_node_name())
-        self.pulls = PullManager(
-            FetchContext(
-                steady(reactor),
-                reactor.seconds,
-                self.events,
-                self.registry,
-                lambda url, trust: transport_endpoint(reactor, url, trust),
-            ),
-            self.factory.node,
+        self.factory.node = node_identity(self.config)
+        self.pulls = make_pulls(self.config.pulls, reactor, self.factory)
+        self.cluster = make_cluster(
+            self.config.cluster, reactor, self.factory, self.pulls, self.destinations, new_instance()
         )
-        self.pulls.apply(self.config.pulls)
-        self.gate.placement = self.pulls
+        self._drain: Drain | None = None
         self.recordings = RecordingManager(
             self.config.recording, self.registry, self.events, reactor, _caller_from_threads(reactor)
         )
@@ -208,6 +200,8 @@ class RelayService(MultiService):
             None if relay_config is None else RelayFile(relay_config),
             _thread_caller(reactor),
             self._rtmp_ports,
+            self.cluster,
+            self.drain,
         )
         self.http: HttpPart | None = None
         self._http_listener: Listener | None = None
@@ -264,6 +258,8 @@ class RelayService(MultiService):
         self._tell_start()
         super().startService()
         self.destinations.start()
+        if self.cluster is not None:
+            self.cluster.start()
         self.pulls.start()
         self.recordings.start()
         if self.http is not None:
@@ -275,6 +271,8 @@ class RelayService(MultiService):
         return Deferred.fromCoroutine(self._stop(super().stopService()))
 
     async def _stop(self, listeners_stopped: Deferred[object]) -> None:
+        if self._drain is not None:
+            self._drain.stop()
         await listeners_stopped
         # All at once: a server or a disk that does not answer must not keep players waiting.
         parts = [
@@ -286,8 +284,22 @@ class RelayService(MultiService):
         if self.http is not None:
             parts.append(self.http.stop())
         await gatherResults(parts)
+        # The streams are given up when their publishers have gone.
+        if self.cluster is not None:
+            await self.cluster.stop()
         await self._tell_stop()
         await self._stop_hooks()
+
+    def drain(self) -> Deferred[None]:
+        """Take nobody new, send everybody away within `drain_for` seconds; fires when nobody is left."""
+        if self._drain is None:
+            self._drain = start_drain(
+                self.factory,
+                None if self.http is None else self.http.media,
+                self.cluster,
+                self.config.drain_for,
+            )
+        return self._drain.finished
 
     async def _stop_hooks(self) -> None:
         """Give the hooks some time for the events that wait."""

@@ -23,6 +23,7 @@ from typing_extensions import override
 
 from rtmprelay import logs
 from rtmprelay.banner import banner, own_address
+from rtmprelay.cluster.preflight import check_directory
 from rtmprelay.config.options import Options
 from rtmprelay.destinations.preflight import check_destinations
 from rtmprelay.destinations.settings import DestinationSettings
@@ -61,6 +62,7 @@ class _LoggingRelayService(RelayService):
     #: None if twistd was told to log in another way.
     observer: ILogObserver | None = None
     in_foreground = True
+    _ends_when_drained = False
     #: The file that the observer writes to, if it is one.
     log_file: LogFile | None = None
     #: Reads the destinations anew.
@@ -79,6 +81,7 @@ class _LoggingRelayService(RelayService):
         # First of all, and always: what a signal does by default is to end the process.
         _on_signal(signal.SIGHUP, self.reload)
         _on_signal(signal.SIGUSR1, self.rotate_log)
+        _on_signal(signal.SIGUSR2, self.control.drain)
         # Once it runs, the reactor has a handler of its own for this one: until then the signal waits for it.
         _on_signal(signal.SIGTERM, lambda: signal.raise_signal(signal.SIGTERM))
         try:
@@ -99,6 +102,17 @@ class _LoggingRelayService(RelayService):
 
         IReactorCore(reactor).callWhenRunning(self._show_banner)
         IReactorCore(reactor).callWhenRunning(_forget_the_start)
+
+    @override
+    def drain(self) -> Deferred[None]:
+        """The process ends when nobody is left."""
+        from twisted.internet import reactor
+
+        drained = super().drain()
+        if not self._ends_when_drained:
+            self._ends_when_drained = True
+            drained.addCallback(lambda _: IReactorCore(reactor).stop())
+        return drained
 
     def _show_banner(self) -> None:
         address = self.http_address
@@ -203,6 +217,12 @@ def makeService(options: Options) -> RelayService:
     if options["check-destinations"]:
         try_destinations(options["config"].destinations)
     _raise_file_limit()
+    cluster = options["config"].cluster
+    if cluster is not None:
+        try:
+            check_directory(cluster.directory, options["config"].node_name)
+        except ConfigError as error:
+            raise SystemExit(f"rtmprelay: --cluster: {error}") from error
     service = _LoggingRelayService(options["config"])
     service.in_foreground = _in_foreground(options)
     if options["relay-config"] or options.settings_file is not None:

@@ -35,6 +35,7 @@ EVENTS = {"interfaces", "events", "event_bus"}
 SHARED = {"clock", "throttle", "files"}
 ON_TWISTED: dict[str, set[str]] = {
     "clock": set(),
+    "drain": set(),
     "throttle": set(),
     "files": {"errors", "secret", "quantities", "files.disk"},
     "interfaces": BELOW_TWISTED,
@@ -79,11 +80,25 @@ WEB: dict[str, set[str]] = {
 }
 #: Where everything meets.
 JOINING: dict[str, set[str]] = {
-    "config": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "logs", "web.settings"},
-    "control": ABOVE_SIBLINGS | SIBLINGS | {"web.api"},
-    "service": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "config", "logs", "control", "outputs", "web"},
+    "node": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "drain", "outputs", "config"},
+    "config": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "drain", "logs", "web.settings"},
+    "control": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "web.api"},
+    "service": ABOVE_SIBLINGS
+    | SIBLINGS
+    | {"cluster", "drain", "node", "config", "logs", "control", "outputs", "web"},
     "banner": {"config"},
-    "tap": {"errors", "interfaces", "rtmp", "destinations", "pulls", "logs", "config", "banner", "service"},
+    "tap": {
+        "errors",
+        "interfaces",
+        "rtmp",
+        "destinations",
+        "pulls",
+        "cluster",
+        "logs",
+        "config",
+        "banner",
+        "service",
+    },
     "screen": set(),
     "demo": ABOVE_SIBLINGS
     | SIBLINGS

@@ -10,7 +10,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from rtmprelay.access.request import ALLOWED, CANNOT_TELL, AccessRequest, Verdict
+from rtmprelay.access.request import ALLOWED, CANNOT_TELL, AccessRequest, Verdict, refused
 from rtmprelay.interfaces import IStreamAuthorizer, IStreamPlacement, IUserDirectory
 
 #: Seconds that an authorizer has to answer: encoders give up after 10 to 30.
@@ -32,6 +32,8 @@ class Gate:
     ) -> None:
         self._authorizers = tuple(authorizers)
         self.placement: IStreamPlacement | None = None
+        #: Why nobody new may publish or play, but other nodes; None while the relay is open.
+        self.closed_because: str | None = None
         #: The authorizers that know users and their passwords.
         self.directories = tuple(one for one in authorizers if IUserDirectory.providedBy(one))
         self._clock = clock
@@ -40,7 +42,11 @@ class Gate:
     @property
     def is_open(self) -> bool:
         """Whether everything is allowed at once: there are no authorizers, and no stream is fetched."""
-        return not self._authorizers and (self.placement is None or not self.placement.is_active)
+        return (
+            not self._authorizers
+            and self.closed_because is None
+            and (self.placement is None or not self.placement.is_active)
+        )
 
     def ask(self, request: AccessRequest) -> Deferred[Verdict]:
         """Fires with the verdict and never fails. Cancelling it cancels the authorizer that is being asked."""
@@ -50,6 +56,8 @@ class Gate:
 
     async def _ask_all(self, request: AccessRequest) -> Verdict:
         if not request.is_cluster_node:
+            if self.closed_because is not None:
+                return refused(self.closed_because)
             for authorizer in self._authorizers:
                 verdict = await self._ask_one(authorizer, request)
                 if not verdict.allowed:

@@ -113,10 +113,12 @@ class Verdict:
     Attributes:
         reason: Why the request is refused. The log and the client get it, so it must not contain a secret or anything
             that a stranger should not know.
+        is_busy: Whether a publish is refused because somebody publishes the stream already.
     """
 
     allowed: bool
     reason: str = ""
+    is_busy: bool = False
 
 
 ALLOWED = Verdict(True)

@@ -52,6 +52,8 @@ class NodeRecord:
     streams: int = 0
     players: int = 0
     connections: int = 0
+    #: The highest epoch that it has seen: a directory that was emptied must not count from 1 again.
+    highest_epoch: int = 0
 
 
 @attrs.frozen
@@ -71,6 +73,12 @@ class Snapshot:
     nodes: Mapping[str, NodeRecord] = attrs.field(factory=dict)
     #: By stream key.
     owners: Mapping[str, Ownership] = attrs.field(factory=dict)
+
+    def owner_of(self, key: str) -> tuple[Ownership, NodeRecord] | None:
+        """The owner of a stream, if its node holds its lease."""
+        owner = self.owners.get(key)
+        node = None if owner is None else self.node_of(owner.instance)
+        return None if owner is None or node is None else (owner, node)
 
     def node_of(self, instance: str) -> NodeRecord | None:
         """The node of an instance, if it holds its lease."""

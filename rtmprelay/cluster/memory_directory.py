@@ -75,6 +75,7 @@ class MemoryDirectory:
         if other is not None and other.instance != node.instance and records.holds_lease(other.instance):
             raise DirectoryRefusedError(f"another node is called {node.name!r} ({other.url})")
         records.nodes[node.name] = node
+        records.epoch = max(records.epoch, node.highest_epoch)
         records.leases[node.instance] = records.seconds() + LEASE
         for key, is_silent in silent.items():
             owner = records.owners.get(key)

@@ -86,6 +86,9 @@ local own = cjson.decode(record)
 own.renewed_at = now
 record = cjson.encode(own)
 redis.call('HSET', prefix .. 'nodes', name, record)
+if tonumber(redis.call('GET', prefix .. 'epoch') or '0') < own.highest_epoch then
+  redis.call('SET', prefix .. 'epoch', string.format('%.0f', own.highest_epoch))
+end
 redis.call('SET', prefix .. 'lease:' .. instance, name, 'PX', lease)
 table.insert(live, record)
 for index = 6, #ARGV, 2 do

@@ -14,11 +14,13 @@ from typing_extensions import override
 
 from rtmprelay import __version__, logs
 from rtmprelay.config import relay as config
+from rtmprelay.config.cluster import cluster_settings, node_name
 from rtmprelay.config.limits import limits_help, with_limits
 from rtmprelay.config.parsing import OptionsOrFile
 from rtmprelay.config.plugins import make_authorizer, make_event_sink, plugins_help
 from rtmprelay.destinations.config_file import read_relay_config
 from rtmprelay.destinations.settings import DestinationSettings, destination_from_url, refuse_duplicates
+from rtmprelay.drain import QUIET
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import SMALLEST_FILE, EventLogSettings
 from rtmprelay.files.disk import check_folder
@@ -26,7 +28,6 @@ from rtmprelay.pulls.config_file import read_pulls
 from rtmprelay.pulls.settings import PullSettings, pull_from_option, refuse_duplicate_names
 from rtmprelay.quantities import read_duration, read_size
 from rtmprelay.recording.settings import SHORTEST_SEGMENT, SMALLEST_SEGMENT, RecordingSettings
-from rtmprelay.rtmp.node_pass import read_node_name
 from rtmprelay.web.settings import HttpSettings, read_origin, read_token, token_from
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
 
@@ -55,7 +56,32 @@ class Options(OptionsOrFile):
             "40ms",
             "The longest that a frame may wait to be sent together with others under load; 0 switches merging off.",
         ],
-        ["node-name", None, None, "The name of this relay among others, for pulls. Default: a random one."],
+        [
+            "node-name",
+            None,
+            None,
+            "The name of this relay among others. Default: in a cluster host name and port, else a random one.",
+        ],
+        [
+            "cluster",
+            None,
+            None,
+            "The directory that nodes share: redis://[user:password@]HOST:PORT/DB, rediss:// for TLS, or file:PATH that holds it.",
+        ],
+        ["node-url", None, None, "Where the other nodes reach this one: rtmp://ADDRESS:PORT."],
+        ["cluster-secret", None, None, "A file with what the nodes show each other: file:PATH."],
+        [
+            "cluster-when-lost",
+            None,
+            None,
+            "What becomes of new publishers while the directory is away: accept or refuse. Default: those whose stream goes to destinations are refused.",
+        ],
+        [
+            "drain-for",
+            None,
+            "60s",
+            "How long it may take until the last client is sent away when the relay is drained.",
+        ],
         ["relay-config", None, None, "A JSON file with destinations; SIGHUP reads it again."],
         [
             "http-status",
@@ -164,7 +190,11 @@ class Options(OptionsOrFile):
             merge_window=self._checked("merge-window", self["merge-window"], config.merge_window),
             destinations=self._initial_destinations(),
             pulls=self._initial_pulls(),
-            node_name=self._optional("node-name", read_node_name),
+            node_name=node_name(self),
+            cluster=cluster_settings(self),
+            drain_for=self._checked(
+                "drain-for", self["drain-for"], lambda text: read_duration(text, least=QUIET)
+            ),
             recording=self.recording(),
             http=self.http(),
             relay_config=self["relay-config"],

@@ -6,7 +6,9 @@ import re
 
 import attrs
 
+from rtmprelay.cluster.settings import ClusterSettings
 from rtmprelay.destinations.settings import DestinationSettings
+from rtmprelay.drain import DRAIN_FOR
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.interfaces import IEventSink, IStreamAuthorizer
@@ -60,6 +62,10 @@ class RelayConfig:
     pulls: tuple[PullSettings, ...] = ()
     #: The name of this relay among others; None for a random one.
     node_name: str | None = None
+    #: The cluster that this relay is a node of.
+    cluster: ClusterSettings | None = None
+    #: Seconds over which clients are sent away when the relay is drained.
+    drain_for: float = DRAIN_FOR
     #: Which streams are recorded, and where to.
     recording: RecordingSettings = attrs.field(factory=RecordingSettings)
     #: Status, metrics, control and live media over HTTP.

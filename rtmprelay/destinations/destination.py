@@ -131,6 +131,11 @@ class Destination:
         for outlet in list(self._outlets.values()):
             outlet.reconnect()
 
+    def end_stream(self, key: str, reason: str) -> Deferred[None]:
+        """End the outlet of one stream; fires when its connection is closed."""
+        outlet = self._outlets.get(key)
+        return succeed(None) if outlet is None else outlet.end(reason)
+
     def end(self, reason: str) -> Deferred[None]:
         """End all outlets; fires when their connections are closed."""
         ended = [outlet.end(reason) for outlet in list(self._outlets.values())]

@@ -6,6 +6,14 @@ from rtmprelay.events.base import (
     Event,
     event_types,
 )
+from rtmprelay.events.cluster import (
+    ClusterEvent,
+    DirectoryBack,
+    DirectoryLost,
+    NodeJoined,
+    NodeLost,
+    StreamMoved,
+)
 from rtmprelay.events.connections import (
     ClientConnected,
     CodecDetected,
@@ -71,12 +79,20 @@ from rtmprelay.events.relay import (
 
 #: Every event that can be published, as the union of its groups: mypy checks that a `match` covers all of them.
 AnyEvent = (
-    RelayEvent | ConnectionEvent | DestinationEvent | PullEvent | RecordingEvent | EventLogEvent | PeerEvent
+    RelayEvent
+    | ConnectionEvent
+    | DestinationEvent
+    | PullEvent
+    | ClusterEvent
+    | RecordingEvent
+    | EventLogEvent
+    | PeerEvent
 )
 
 __all__ = [
     "AnyEvent",
     "ClientConnected",
+    "ClusterEvent",
     "CodecDetected",
     "CommandIgnored",
     "ConnectRefused",
@@ -97,6 +113,8 @@ __all__ = [
     "DestinationReconnecting",
     "DestinationSourceRefused",
     "DestinationStatistics",
+    "DirectoryBack",
+    "DirectoryLost",
     "Event",
     "EventLogDeleted",
     "EventLogEvent",
@@ -105,6 +123,8 @@ __all__ = [
     "HandshakeCompleted",
     "MediaStatistics",
     "MessageStreamCreated",
+    "NodeJoined",
+    "NodeLost",
     "PeerEvent",
     "PlayEvent",
     "PlayRefused",
@@ -129,5 +149,6 @@ __all__ = [
     "ServerStarted",
     "ServerStopped",
     "StreamEvent",
+    "StreamMoved",
     "event_types",
 ]

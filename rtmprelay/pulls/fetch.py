@@ -122,14 +122,9 @@ class Fetch:
         return self._phase is _Phase.PLAYING and self._stream is not None
 
     @property
-    def server(self) -> str | None:
-        """The address of the server that was asked last."""
-        return self._server
-
-    @property
-    def silent_for(self) -> float:
-        """Seconds since the last frame, or since the last attempt began."""
-        return self._clock.seconds() - self._last_frame_at
+    def is_connected(self) -> bool:
+        """Whether a server has accepted the play."""
+        return self._phase is _Phase.PLAYING
 
     def wanted(self) -> None:
         """Somebody asks for the stream now."""
@@ -316,7 +311,8 @@ class Fetch:
     def end_connection(self) -> None:
         self._phase = _Phase.CONNECTING
         self._disconnected()
-        self._player.end()
+        # Without a goodbye: a server that is frozen would not take it.
+        self._player.close_now("the stream is fetched from elsewhere")
 
     def connect_again(self, reason: Failure) -> None:
         self.connect()

@@ -66,6 +66,9 @@ class RuleSource:
     def source_left(self, key: str) -> None:
         """Nothing to do: there is no other server."""
 
+    def forget(self, key: str) -> None:
+        """Nothing to do: nothing was remembered."""
+
 
 @attrs.define(eq=False)
 class _Ended:
@@ -163,6 +166,10 @@ class PullManager:
                 return source
         return next((rule for rule in self._rules.values() if rule.settings.wants(key)), None)
 
+    def has_rule_for(self, key: str) -> bool:
+        """Whether a rule of this relay matches a stream."""
+        return any(rule.settings.wants(key) for rule in self._rules.values())
+
     def want(self, key: str) -> None:
         """Fetch a stream although nobody has asked anew: its viewers are here."""
         if key not in self._fetches:
@@ -194,6 +201,8 @@ class PullManager:
         self._leaving.pop(fetch, None)
         if self._fetches.get(fetch.key) is fetch:
             del self._fetches[fetch.key]
+        if fetch.key not in self._fetches:
+            fetch.source.forget(fetch.key)
         if fetch.source.name in self._rules:
             self._ended.setdefault(fetch.source.name, _Ended()).add(fetch.status())
 

@@ -51,6 +51,9 @@ class StreamSource(Protocol):
     def source_left(self, key: str) -> None:
         """Called when the server says that the publisher has left, or when the server is lost."""
 
+    def forget(self, key: str) -> None:
+        """Called when the stream is not fetched any more."""
+
 
 @attrs.frozen
 class FetchContext:

@@ -44,7 +44,7 @@ from rtmprelay.session.reports import (
 )
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.frames import FrameBatch, live_frame
-from rtmprelay.wire.commands import NODE_PROPERTY
+from rtmprelay.wire.commands import NODE_PROPERTY, StatusCode
 from rtmprelay.wire.limits import ConnectionLimits
 from rtmprelay.wire.url import RtmpUrl
 
@@ -68,7 +68,7 @@ _SHORTEST_SECRET = 6
 _REFUSALS = ("BadName", "Denied", "Rejected", "Failed", "Unauthorized", "InvalidApp", "StreamNotFound")
 
 #: Enhanced RTMP: the server asks the client to reconnect, perhaps to another machine of the same name.
-RECONNECT_REQUEST = "NetConnection.Connect.ReconnectRequest"
+RECONNECT_REQUEST = StatusCode.RECONNECT_REQUEST
 
 #: Frames, and bytes of them, that are kept until `deliver_to` is called.
 MAX_EARLY_FRAMES = 4096

@@ -19,8 +19,8 @@ from rtmprelay.errors import ConfigError, RtmpRelayError
 from rtmprelay.quantities import quoted
 from rtmprelay.secret import Secret
 
-#: Characters of a pass: 16 nodes with names of 64 characters, and the proof.
-LONGEST_PASS = 2048
+#: Characters of a pass: 16 nodes with names of 64 characters, a notice about a stream, and the proof.
+LONGEST_PASS = 16_384
 
 #: Nodes between a viewer and the source. A longer chain is a mistake, even if no node comes twice.
 MOST_NODES = 16

@@ -86,6 +86,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         self._user: str | None = None
         # What the client has shown, if it is another relay.
         self._node: NodePass | None = None
+        self._can_reconnect = False
         self._refusals = 0
 
     def emit(self, event: events.ConnectionEvent) -> None:
@@ -232,6 +233,21 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         # Last, because a caller that waits for the end expects all events to have come before.
         self.factory.forget(self)
 
+    @property
+    def publishes(self) -> bool:
+        """Whether the client publishes now."""
+        return bool(self._publishing.publications)
+
+    def ask_to_reconnect(self) -> None:
+        """Ask the client to connect anew, if it understands that; all others notice nothing."""
+        if self._can_reconnect and not self.is_closing:
+            self.session.request_reconnect("This server is about to stop")
+            self.flush()
+
+    def send_away(self) -> None:
+        """End the connection with a word of goodbye."""
+        self.shut_down()
+
     def shut_down(self) -> None:
         """Tell the client that the server stops, and close."""
         self._publishing.server_stops()
@@ -253,6 +269,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             self.peer = describe_address(address)
 
     def _connect_requested(self, request: ConnectRequested, now: float) -> None:
+        self._can_reconnect = request.can_reconnect
         if request.node_pass:
             try:
                 self._node = self.factory.node.check(request.node_pass)
@@ -260,6 +277,9 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
                 self._refuse_connect(request, str(refused), str(refused))
                 return
         is_cluster_node = self._node is not None and self._node.is_proved
+        if self._node is not None and self._node.notice:
+            self._take_notice(request, self._node)
+            return
         if not is_cluster_node and not self._log_in(request, now):
             return
         self.session.accept(request.request_id)
@@ -269,6 +289,21 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
                 connection=self.connection_id, peer=self.peer, app=request.app, client=request.client
             )
         )
+
+    def _take_notice(self, request: ConnectRequested, node: NodePass) -> None:
+        """Another node tells something, or asks: accepting its `connect` means yes."""
+
+        def answered(refusal: str | None) -> None:
+            if self.is_closing:
+                return
+            if refusal is None:
+                self.session.accept(request.request_id)
+            else:
+                self.session.reject(request.request_id, StatusCode.CONNECT_REJECTED, refusal)
+            self.close_soon("a notice of another node")
+            self.flush()
+
+        self.factory.take_notice(node).addCallback(answered).addErrback(self.handling_failed)
 
     def _log_in(self, request: ConnectRequested, now: float) -> bool:
         """Whether the client may connect; if not, it is told why."""
@@ -296,7 +331,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         action: Action,
         request: _Request,
         allowed: Callable[[_Request, float], None],
-        refused: Callable[[_Request, str], None],
+        refused: Callable[[_Request, Verdict], None],
     ) -> None:
         """Ask the gate, and call `allowed` or `refused` with its verdict, at once or later."""
         access = AccessRequest(
@@ -318,7 +353,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             if verdict.allowed:
                 allowed(request, self._clock.seconds())
             else:
-                refused(request, verdict.reason)
+                refused(request, verdict)
             self.flush()
 
         self.permissions.ask(request.stream_id, access, decided)

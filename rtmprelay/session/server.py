@@ -187,6 +187,7 @@ class ServerSession:
                 self._application.app,
                 client_name,
                 self._application.credentials,
+                commands.can_reconnect(request.properties),
                 Secret(node_pass if isinstance(node_pass, str) else ""),
             )
         )
@@ -309,6 +310,10 @@ class ServerSession:
     def is_pending(self, request_id: int) -> bool:
         """Whether a request still needs an answer: the client may have cancelled it."""
         return request_id in self._requests
+
+    def request_reconnect(self, description: str) -> None:
+        """Ask the client to connect anew, perhaps to another server of the same name."""
+        self.channel.send(replies.status(0, StatusCode.RECONNECT_REQUEST, description))
 
     def accept(self, request_id: int) -> None:
         """Grant a request. If the client has cancelled it, nothing happens."""

@@ -127,6 +127,14 @@ class LiveStream:
         self._call_all(lambda subscriber: subscriber.publisher_returned())
         self._call_all(lambda subscriber: subscriber.begin([], False))
 
+    def publisher_replaced(self, publisher: IStreamPublisher, now: float) -> None:
+        """The same stream comes from another publisher from now on."""
+        self.splice(now)
+        self.publisher = publisher
+        self.started_at = self.last_frame_at = now
+        self.counters = StreamCounters()
+        self._forget_content()
+
     def splice(self, now: float) -> None:
         """Other frames follow from the same publisher, with timestamps of their own: they go on where these end."""
         self.flush()

@@ -67,6 +67,20 @@ class StreamRegistry:
         stream = self._streams.get(key)
         if stream is None:
             stream = LiveStream(key, self._limits, self._merging)
+        elif (
+            stream.publisher is not None
+            and stream.origin is StreamOrigin.CLUSTER
+            and origin is not stream.origin
+        ):
+            # It was fetched from another node until now. Its viewers go on without noticing.
+            fetched = stream.publisher
+            self.received.add(stream.counters)
+            stream.publisher_replaced(publisher, now)
+            stream.origin = origin
+            fetched.publish_superseded()
+            for observer in self._observers:
+                self._tell(observer.stream_started, stream)
+            return stream
         elif stream.publisher is not None:
             if not stream.is_silent(now):
                 raise StreamBusyError(f"{key} has a publisher already ({stream.publisher.connection_id})")

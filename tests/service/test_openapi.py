@@ -128,6 +128,9 @@ async def test_readable_paths_answer_as_documented(running: Running) -> None:
         "/destinations/good",
         "/destinations/gone",
         "/control",
+        "/cluster",
+        "/health/live",
+        "/health/ready",
         "/metrics",
         "/",
     ):
@@ -160,6 +163,8 @@ async def test_changes_and_their_errors_answer_as_documented(running: Running) -
     assert (await running.request("DELETE", "/pulls/elsewhere")).status == 404
     assert (await running.request("DELETE", "/streams/live/test/publisher")).status == 204
     assert (await running.request("DELETE", "/streams/live/test/publisher")).status == 404
+    assert (await running.request("POST", "/drain")).status == 202
+    assert (await running.request("GET", "/health/ready")).status == 503
 
 
 @real_reactor_test
@@ -206,6 +211,8 @@ def test_check_refuses_what_the_document_does_not_allow(wrong: dict[str, object]
     good = {
         "api_version": 1,
         "status": "ok",
+        "ready": True,
+        "not_ready_because": None,
         "version": "1",
         "uptime": 1.0,
         "last_updated": "2026-01-01T12:00:00.000Z",

@@ -60,6 +60,9 @@ class RelayControl(Protocol):
     def reconnect_destination(self, name: str) -> None:
         """Close a destination's connections, or stop waiting for the next attempt, and connect now."""
 
+    def drain(self) -> None:
+        """Take nobody new, and send everybody away little by little."""
+
     @property
     def pull_count(self) -> int:
         """How many pulls there are."""
@@ -150,6 +153,16 @@ class Control:
         if destination is None:
             raise NotThereError(f"there is no destination {name!r} any more")
         return Response(document(destination), status, headers=headers, cross_origin=False)
+
+    def drain(self, request: RelayRequest) -> Deferred[Response]:
+        """POST /drain"""
+
+        async def drain(request: RelayRequest) -> Response:
+            self._relay.drain()
+            self._applied(request, "drain begun", "")
+            return Response(document({"draining": True}), 202, cross_origin=False)
+
+        return self._change(request, drain)
 
     # -- pulls ----------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ DESTINATION_ACTIONS = ("enable", "disable", "reconnect")
 #: Kinds of live media, as path endings.
 MEDIA_KINDS = ("flv", "mp4")
 
-_KNOWN_PATHS = "/, /health, /streams, /destinations, /pulls, /recordings, /events, /metrics, /control and /APP/NAME.flv or .mp4 are known"
+_KNOWN_PATHS = "/, /health, /streams, /destinations, /pulls, /cluster, /recordings, /events, /metrics, /control and /APP/NAME.flv or .mp4 are known"
 
 #: The methods of HTTP. Any other is answered with 501.
 _METHODS = frozenset({b"GET", b"HEAD", b"OPTIONS", b"POST", b"PUT", b"PATCH", b"DELETE"})
@@ -86,6 +86,10 @@ class Routes:
             ("pulls",): Route(
                 {b"GET": lambda _: status.pulls().addCallback(Response), b"POST": control.add_pull}
             ),
+            ("cluster",): read_only(lambda _: Response(document(status.cluster()))),
+            ("drain",): Route({b"POST": control.drain}, cross_origin=False),
+            ("health", "live"): read_only(lambda _: Response(document({"live": True}))),
+            ("health", "ready"): read_only(self._ready),
             ("events",): read_only(events),
             ("metrics",): read_only(metrics),
             ("control",): read_only(control.overview, cross_origin=False),
@@ -153,6 +157,11 @@ class Routes:
         if found is None:
             raise HttpError(404, "there is no destination of this name: /destinations lists them all")
         return Response(document(found))
+
+    def _ready(self, request: RelayRequest) -> Response:
+        """For load balancers: 503 while new clients should go elsewhere."""
+        reason = self._status.not_ready_because()
+        return Response(document({"ready": reason is None, "reason": reason}), 200 if reason is None else 503)
 
     def _pull(self, name: str) -> Route:
         return Route(

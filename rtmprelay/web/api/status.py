@@ -76,6 +76,12 @@ class RelayView(Protocol):
     def destination_streams(self) -> Mapping[str, Sequence[str]]:
         """The keys of the streams that are sent to each destination."""
 
+    def cluster_status(self) -> Mapping[str, object]:
+        """The nodes of the cluster and where its streams are; nothing without one."""
+
+    def not_ready_because(self) -> str | None:
+        """Why new clients should go elsewhere; None if they are welcome."""
+
     def pull_statuses(self) -> Iterable[PullStatus]:
         """The status of each pull."""
 
@@ -172,6 +178,14 @@ class StatusDocuments:
         status = self._relay.destination_status(name)
         return None if status is None else self._destination(status, self._now())
 
+    def cluster(self) -> Json:
+        """The cluster as this node knows it."""
+        return dict(self._relay.cluster_status())
+
+    def not_ready_because(self) -> str | None:
+        """Why new clients should go elsewhere."""
+        return self._relay.not_ready_because()
+
     def pull(self, name: str) -> Json | None:
         """One pull; None if there is none of this name."""
         status = self._relay.pull_status(name)
@@ -236,7 +250,11 @@ class StatusDocuments:
         yield b',"streams":'
         yield from entry_pieces(self._stream_entries(now))
         for name, value in small_fields(
-            {"last_updated": iso_time(now.wall), "health": self._health_fields(now, statuses)}
+            {
+                "last_updated": iso_time(now.wall),
+                "cluster": self.cluster(),
+                "health": self._health_fields(now, statuses),
+            }
         ):
             yield b',"%s":%s' % (name.encode(), *value)
         yield b"}"
@@ -263,6 +281,8 @@ class StatusDocuments:
         streams = list(self._relay.registry)
         return {
             "status": "ok",
+            "ready": self.not_ready_because() is None,
+            "not_ready_because": self.not_ready_because(),
             "version": __version__,
             "uptime": round(self.uptime, 3),
             "last_updated": iso_time(now.wall),

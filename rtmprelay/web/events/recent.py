@@ -10,6 +10,7 @@ from zope.interface import implementer
 
 from rtmprelay.events import (
     AnyEvent,
+    ClusterEvent,
     ConnectionEvent,
     DestinationEvent,
     DestinationStatistics,
@@ -61,6 +62,7 @@ def _is_statistics(event: AnyEvent) -> bool:
             | ConnectionEvent()
             | DestinationEvent()
             | PullEvent()
+            | ClusterEvent()
             | RecordingEvent()
             | EventLogEvent()
             | PeerEvent()

@@ -6,8 +6,8 @@ docs/http.rst lists all of them, and a test compares the two.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -111,6 +111,7 @@ class RelayCollector(Collector):
         yield from self._streams()
         yield from _destinations(list(self._relay.destination_statuses()), self._sampler.destination_kbps)
         yield from _pulls(list(self._relay.pull_statuses()))
+        yield from _cluster(self._relay.cluster_status())
         yield from _recordings(self._relay.recording_statuses(), self._relay.recording_totals())
         yield from self._event_counts()
         yield from self._reactor()
@@ -303,6 +304,27 @@ def _pulls(statuses: Sequence[PullStatus]) -> Iterator[Metric]:
     yield of_each(received, lambda one: one.bytes)
     reconnects = counter("pull_reconnects", "Connections of a pull after the first for each stream.", "pull")
     yield of_each(reconnects, lambda one: one.reconnect_count)
+
+
+def _cluster(status: Mapping[str, Any]) -> Iterator[Metric]:
+    """What this node knows of its cluster; nothing without one."""
+    directory = status["directory"]
+    if directory is None:
+        return
+    up = gauge("cluster_directory_up", "1 while the directory answers.")
+    yield single(up, float(directory["state"] == "ok"))
+    if directory["knowledge_age"] is not None:
+        age = gauge("cluster_knowledge_age_seconds", "Seconds since the directory was read.")
+        yield single(age, directory["knowledge_age"])
+    for name, text in (
+        ("streams", "Streams that a node owns."),
+        ("players", "Players of a node."),
+        ("draining", "1 while a node drains."),
+    ):
+        nodes = status["nodes"].items()
+        yield labelled(
+            gauge(f"cluster_{name}", text, "node"), (((node,), float(one[name])) for node, one in nodes)
+        )
 
 
 def _recordings(statuses: Sequence[RecordingStatus], totals: RecordingTotals) -> Iterator[Metric]:

@@ -1,4 +1,5 @@
 // The page: shows what the feed of the server delivers.
+import { ClusterTable } from "./cluster_table.js";
 import { Control } from "./control.js";
 import { DestinationCard, isProblem, stateOf } from "./destination_card.js";
 import { Dialogs } from "./dialogs.js";
@@ -52,6 +53,7 @@ class Page {
       (name) => new DestinationCard(name, this.destinationRates.of(name), this),
     );
     this.pulls = new CardList(byId("pull-cards"), (name) => new PullCard(name));
+    this.cluster = new ClusterTable(byId("cluster"));
     this.events = new EventList(byId("events"));
     this.viewBar = new ViewBar(this.streams, this.destinations);
     this.feed = new Feed("events", {
@@ -131,6 +133,7 @@ class Page {
     const pulls = new Map(Object.entries(status.pulls));
     this.pulls.update(pulls);
     setHidden(byId("pulls"), pulls.size === 0);
+    this.cluster.update(status.cluster);
     const rate = (entry) => entry.bitrate_kbps;
     this.streamRates.push(mapValues(streams, rate), this.streams.cards);
     this.destinationRates.push(mapValues(destinations, rate), this.destinations.cards);
