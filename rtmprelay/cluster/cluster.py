@@ -7,10 +7,11 @@ runs goes on, whatever happens to the directory.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Protocol
 
 import attrs
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, TimeoutError, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -30,7 +31,7 @@ from rtmprelay.cluster.routes import ClusterSource
 from rtmprelay.cluster.settings import ClusterSettings, WhenLost
 from rtmprelay.event_bus import EventBus
 from rtmprelay.interfaces import IStreamObserver, IStreamPlacement
-from rtmprelay.pulls.manager import PullManager
+from rtmprelay.pulls.manager import WAIT_FOR_MEDIA, PullManager
 from rtmprelay.pulls.source import StreamSource
 from rtmprelay.rtmp.node_pass import NodeIdentity, NodePass
 from rtmprelay.streams.live_stream import LiveStream, StreamOrigin
@@ -112,6 +113,8 @@ class Cluster:
         self._clock = context.clock
         self._source = ClusterSource(self, identity)
         self._claims: dict[str, Claim] = {}
+        # Those who wait for streams whose publishers are about to begin.
+        self._waiting: dict[str, list[Deferred[None]]] = {}
         context.registry.add_observer(self)
         context.pulls.other_sources.append(self._source_of)
         context.destinations.may_send = self._may_send
@@ -224,8 +227,13 @@ class Cluster:
     async def _find(self, request: AccessRequest) -> Verdict:
         key = request.stream
         stream = self._context.registry.get(key)
+        is_live = stream is not None and stream.publisher is not None
+        if not is_live and key in self._claims:
+            # Its publisher is about to begin: the directory knows it already, and so do the other nodes.
+            await self._when_begun(key)
+            return ALLOWED
         if (
-            (stream is None or stream.publisher is None)
+            not is_live
             and self.membership.snapshot.owner_of(key) is None
             and self._context.pulls.fetch_of(key) is None
         ):
@@ -234,6 +242,19 @@ class Cluster:
             if self.membership.snapshot.owner_of(key) is None and not self._context.pulls.has_rule_for(key):
                 return ALLOWED
         return await self._context.pulls.place(request)
+
+    async def _when_begun(self, key: str) -> None:
+        begun: Deferred[None] = Deferred()
+        waiting = self._waiting.setdefault(key, [])
+        waiting.append(begun)
+        begun.addTimeout(WAIT_FOR_MEDIA, self._clock)
+        try:
+            with suppress(TimeoutError):
+                await begun
+        finally:
+            waiting.remove(begun)
+            if not waiting:
+                self._waiting.pop(key, None)
 
     async def _claim(self, key: str) -> Verdict:
         deadline = self._clock.seconds() + CLAIM_PATIENCE
@@ -289,6 +310,9 @@ class Cluster:
 
     def stream_started(self, stream: LiveStream) -> None:
         """A publisher of this node, or a fetch, began."""
+        for begun in list(self._waiting.get(stream.key, ())):
+            # Not before the publisher has been told: its headers come next.
+            self._clock.callLater(0, _fire, begun)
         claim = self._claims.get(stream.key)
         if stream.origin is StreamOrigin.PUBLISHED:
             if claim is None:
@@ -346,3 +370,8 @@ class Cluster:
             # Its viewers go on with the stream of the new owner.
             self._context.pulls.want(key)
         return ended
+
+
+def _fire(waiting: Deferred[None]) -> None:
+    if not waiting.called:
+        waiting.callback(None)

@@ -142,7 +142,7 @@ class Membership:
 
     def _finished(self, _: None) -> None:
         self._is_renewing = False
-        is_urgent = self._clock.seconds() < self._hurry_until or self.is_lost
+        is_urgent = self._clock.seconds() < self._hurry_until or self.error is not None
         self._schedule(SOON if is_urgent else RENEW_EVERY)
         waiting, self._waiting = self._waiting, []
         for done in waiting:

@@ -168,8 +168,10 @@ class _Factory(txredisapi.RedisFactory):  # type: ignore[misc]
     refusal: str | None = None
 
     def connectionError(self, why: str) -> None:  # noqa: N802
-        """Called when the server refuses the password or the database."""
-        self.refusal = why.rpartition(": ")[2]
+        """Called when a connection cannot be used: the password is wrong, or the server does not answer."""
+        reason = why.rpartition(": ")[2]
+        # Redis begins an error with a word in capitals.
+        self.refusal = reason if reason.partition(" ")[0].isupper() else None
 
 
 @implementer(IStreamDirectory)
@@ -189,7 +191,7 @@ class RedisDirectory:
         address = self._address
         factory = self._factory = _Factory(
             address.location,
-            address.database,
+            address.database or None,
             1,
             isLazy=True,
             charset="utf-8",

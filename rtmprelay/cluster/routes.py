@@ -24,6 +24,8 @@ class ClusterSource:
     name = "cluster"
     origin = StreamOrigin.CLUSTER
     always = False
+    #: The other end is a node of ours, and viewers wait.
+    longest_delay = 2.0
 
     def __init__(self, cluster: Cluster, identity: NodeIdentity) -> None:
         self._cluster = cluster

@@ -293,7 +293,7 @@ class Fetch:
         self._phase = _Phase.WAITING
         now = self._clock.seconds()
         failure = self._failure = self._policy.failed(classify(reason), now)
-        delay = self._policy.delay(failure.kind)
+        delay = min(self._policy.delay(failure.kind), self.source.longest_delay)
         self._next_attempt_at = now + delay
         self._retry_timer = self._clock.callLater(delay, self._lifecycle.retry)
         self._report(

@@ -12,6 +12,7 @@ from twisted.internet.task import LoopingCall
 from zope.interface import implementer
 
 from rtmprelay.access.request import ALLOWED, AccessRequest, Action, Verdict, refused
+from rtmprelay.destinations.failures import LONGEST_DELAY
 from rtmprelay.errors import ConfigError
 from rtmprelay.interfaces import IStreamPlacement
 from rtmprelay.pulls.fetch import Fetch
@@ -50,6 +51,10 @@ class RuleSource:
     @property
     def always(self) -> bool:
         return self.settings.always
+
+    @property
+    def longest_delay(self) -> float:
+        return LONGEST_DELAY
 
     def find(self, key: str, chain: tuple[str, ...]) -> Deferred[Target]:
         """Always the same server; its name is looked up at each attempt."""

@@ -45,6 +45,10 @@ class StreamSource(Protocol):
     def always(self) -> bool:
         """Whether its streams are fetched without a viewer."""
 
+    @property
+    def longest_delay(self) -> float:
+        """Seconds that may pass between two attempts."""
+
     def find(self, key: str, chain: tuple[str, ...]) -> Deferred[Target]:
         """Fires with the place of a stream, on behalf of the nodes in `chain`; fails if it is nowhere."""
 
