@@ -293,6 +293,10 @@ class RelayService(MultiService):
     def drain(self) -> Deferred[None]:
         """Take nobody new, send everybody away within `drain_for` seconds; fires when nobody is left."""
         if self._drain is None:
+            for description, listener in zip(self.config.listen, self._listeners, strict=True):
+                # Another instance has the same socket: from now on it gets all connections.
+                if description.startswith("systemd:"):
+                    listener.stopService()
             self._drain = start_drain(
                 self.factory,
                 None if self.http is None else self.http.media,
