@@ -12,6 +12,8 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import TCP4ClientEndpoint
 from twisted.internet.task import LoopingCall, deferLater
+from twisted.protocols.portforward import ProxyFactory, ProxyServer
+from typing_extensions import override
 from zope.interface import implementer
 
 from rtmprelay.config.relay import RelayConfig
@@ -92,6 +94,62 @@ class Node(Server):
     def close(self) -> None:
         self.thaw()
         super().close()
+
+
+class CuttableLink:
+    """A TCP proxy in front of a port, which a test can cut: requests vanish, and nothing is refused, as with a firewall."""
+
+    def __init__(self, port: int) -> None:
+        self._factory = _LinkFactory("127.0.0.1", port)
+        self._port: Any = the_reactor().listenTCP(0, self._factory, interface="127.0.0.1")
+
+    @property
+    def port(self) -> int:
+        return int(self._port.getHost().port)
+
+    def cut(self) -> None:
+        self._factory.is_cut = True
+
+    def mend(self) -> None:
+        """New connections work; those of before have lost bytes."""
+        self._factory.is_cut = False
+        self._factory.abort_all()
+
+    async def close(self) -> None:
+        self._factory.abort_all()
+        await self._port.stopListening()
+
+
+class _Link(ProxyServer):
+    """One connection through the link."""
+
+    factory: _LinkFactory
+
+    @override
+    def connectionMade(self) -> None:
+        self.factory.links.append(self)
+        super().connectionMade()
+
+    @override
+    def dataReceived(self, data: bytes) -> None:
+        if not self.factory.is_cut:
+            super().dataReceived(data)  # type: ignore[no-untyped-call]
+
+
+class _LinkFactory(ProxyFactory):
+    protocol = _Link
+    noisy = False
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(host, port)
+        self.links: list[_Link] = []
+        self.is_cut = False
+
+    def abort_all(self) -> None:
+        links, self.links = self.links, []
+        for link in links:
+            transport: Any = link.transport
+            transport.abortConnection()
 
 
 class Encoder:
@@ -188,6 +246,7 @@ class RealCluster:
     clients: list[SocketClient] = attrs.field(factory=list)
     encoders: list[Encoder] = attrs.field(factory=list)
     sink: CountingSink = attrs.field(factory=CountingSink)
+    links: list[CuttableLink] = attrs.field(factory=list)
 
     @classmethod
     async def start(cls, folder: Path, count: int = 3, *options: str, with_sink: bool = True) -> Self:
@@ -200,6 +259,15 @@ class RealCluster:
         for node in cluster.nodes:
             await node.ready()
         return cluster
+
+    async def add_behind_a_link(self, name: str) -> CuttableLink:
+        """Add a node whose way to the directory can be cut."""
+        link = CuttableLink(self.redis.port)
+        self.links.append(link)
+        node = Node(self.folder, name, f"redis://127.0.0.1:{link.port}/0", "--relay-to", self.sink.url)
+        self.nodes.append(node)
+        await node.ready()
+        return link
 
     def encoder(self) -> Encoder:
         self.encoders.append(Encoder())
@@ -216,6 +284,8 @@ class RealCluster:
             await client.close()
         for node in self.nodes:
             node.close()
+        for link in self.links:
+            await link.close()
         self.redis.__exit__()
         stopped: Deferred[None] = self.sink.service.stopService()
         await stopped
