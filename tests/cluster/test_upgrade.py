@@ -64,8 +64,9 @@ async def upgrade(folder: Path, streams: int, seconds: float) -> None:
             )
             assert missing == 0
             assert min(left.values()) >= 1.0
-            # Until their turn came, nobody was cut: half of the time, half of them.
-            assert sum(time < seconds / 2 for time in left.values()) <= streams * 0.75 + 1
+            # Nobody was cut before its turn: players and encoders leave evenly, players first.
+            for turn, time in enumerate(sorted(left.values()), 1):
+                assert time >= 1 + (seconds - 1) * turn / (2 * streams) - 0.3
             await _encoders_move(encoders, port)
             assert new.ask("GET", "/health")["streams"] == streams + 1
             await newcomer.stop()

@@ -68,6 +68,8 @@ INCLUDED_FILES = {
     "statsd_plugin.py": "tests/docs/test_examples.py",
     "statsd_sink.py": "tests/docs/test_examples.py",
     "haproxy.cfg": "tests/docs/test_examples.py",
+    "haproxy-nodes.cfg": "tests/cluster/test_howto.py",
+    "rtmprelay@.service": "tests/service/test_deployment.py",
     "nginx-http.conf": "tests/docs/test_examples.py",
     "prometheus.yml": "tests/docs/test_examples.py",
     "rtmprelay-alerts.yml": "tests/docs/test_examples.py",
@@ -79,6 +81,7 @@ RUN_ELSEWHERE = {
     ("README.md", "python"): "tests/docs/test_readme.py",
     ("docs/catalogue.rst", "python"): "tests/docs/test_spark_pages.py",
     ("docs/catalogue.rst", "sql"): "tests/spark/test_documented_sql.py",
+    ("docs/howto/nodes.rst", "sh"): "tests/cluster/test_howto.py",
     ("docs/howto/plugins.rst", "sh"): "tests/docs/test_examples.py",
     ("docs/audience.rst", "sql"): "tests/spark/test_documented_sql.py",
 }
