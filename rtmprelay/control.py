@@ -51,7 +51,6 @@ class RelayControl:
     _rtmp_ports: Callable[[], Sequence[tuple[str, int]]] = tuple
     _cluster: Cluster | None = None
     _drain: Callable[[], Deferred[None]] = lambda: succeed(None)
-    _is_draining: bool = False
     #: Destinations that were added while the server runs and are in no file: `reload` keeps them.
     _added: dict[str, DestinationSettings] = attrs.field(factory=dict)
     #: Destinations that were enabled or disabled while the server runs: what they are now, and what the configuration
@@ -112,10 +111,11 @@ class RelayControl:
 
     def not_ready_because(self) -> str | None:
         """Why new clients should go elsewhere; None if they are welcome."""
-        if self._is_draining:
+        if self._factory.gate.closed_because is not None:
             return "draining"
         if self._cluster is not None and self._cluster.membership.is_lost:
-            return "the directory of the cluster is away"
+            error = self._cluster.membership.error or "no answer yet"
+            return f"the directory of the cluster is away: {error}"
         return None
 
     @property
@@ -214,7 +214,6 @@ class RelayControl:
 
     def drain(self) -> None:
         """Take nobody new, and send everybody away little by little."""
-        self._is_draining = True
         self._drain()
 
     def add_pull(self, entry: Mapping[str, object]) -> str:

@@ -96,7 +96,8 @@ def start_drain(
     """Take nobody new, and send away those who are here: viewers first, then publishers, on whom viewers depend."""
 
     def clients() -> list[Client]:
-        connections = [one for one in factory.connections if not one.is_closing]
+        # Other nodes feed their viewers from here until the publishers have gone.
+        connections = [one for one in factory.connections if not one.is_closing and not one.is_cluster_node]
         connections.sort(key=lambda one: one.publishes)
         return [*map(_Viewer, () if media is None else media.viewers), *connections]
 

@@ -10,7 +10,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from rtmprelay.access.request import ALLOWED, CANNOT_TELL, AccessRequest, Verdict, refused
+from rtmprelay.access.request import ALLOWED, CANNOT_TELL, AccessRequest, Action, Verdict, refused
 from rtmprelay.interfaces import IStreamAuthorizer, IStreamPlacement, IUserDirectory
 
 #: Seconds that an authorizer has to answer: encoders give up after 10 to 30.
@@ -55,7 +55,8 @@ class Gate:
         return Deferred.fromCoroutine(self._ask_all(request))
 
     async def _ask_all(self, request: AccessRequest) -> Verdict:
-        if not request.is_cluster_node:
+        # A node that plays has asked its own authorizers; nodes do not publish to each other.
+        if not request.is_cluster_node or request.action is not Action.PLAY:
             if self.closed_because is not None:
                 return refused(self.closed_because)
             for authorizer in self._authorizers:

@@ -40,6 +40,9 @@ from rtmprelay.streams.registry import StreamRegistry
 #: Seconds that an encoder is kept waiting while the lease of a lost owner ends. Encoders wait for 10 and more.
 CLAIM_PATIENCE = 6.5
 
+#: Seconds between two readings of the directory for names that nobody knows.
+_ASK_EVERY = 0.1
+
 #: Seconds for which a stream stays claimed after its publisher was lost: its destinations are held as long.
 KEEP_CLAIM = 10.0
 
@@ -237,7 +240,10 @@ class Cluster:
             and self.membership.snapshot.owner_of(key) is None
             and self._context.pulls.fetch_of(key) is None
         ):
-            # Viewers choose the names: only what exists is worth a connection.
+            # Viewers choose the names: only what exists is worth a connection, and asking has a bound, too.
+            age = self.membership.knowledge_age
+            if age is not None and age < _ASK_EVERY:
+                await deferLater(self._clock, _ASK_EVERY - age)
             await self.membership.renew()
             if self.membership.snapshot.owner_of(key) is None and not self._context.pulls.has_rule_for(key):
                 return ALLOWED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import TypeVar
 
 from twisted.python.usage import UsageError
@@ -35,6 +36,8 @@ def cluster_settings(options: Mapping[str, str | None]) -> ClusterSettings | Non
     for option in ("node-url", "cluster-secret"):
         if options[option] is None:
             raise UsageError(f"--cluster: --{option} is needed too")
+    if find_spec("txredisapi") is None:
+        raise UsageError("--cluster: txredisapi is not installed; pip install 'rtmprelay[cluster]' brings it")
     policy = WhenLost.BY_DESTINATIONS
     if options["cluster-when-lost"] is not None:
         policy = _read(options, "cluster-when-lost", read_when_lost)

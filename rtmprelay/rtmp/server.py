@@ -234,6 +234,11 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         self.factory.forget(self)
 
     @property
+    def is_cluster_node(self) -> bool:
+        """Whether the client is a node of the cluster."""
+        return self._node is not None and self._node.is_proved
+
+    @property
     def publishes(self) -> bool:
         """Whether the client publishes now."""
         return bool(self._publishing.publications)
@@ -276,11 +281,10 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             except NodeRefusedError as refused:
                 self._refuse_connect(request, str(refused), str(refused))
                 return
-        is_cluster_node = self._node is not None and self._node.is_proved
         if self._node is not None and self._node.notice:
             self._take_notice(request, self._node)
             return
-        if not is_cluster_node and not self._log_in(request, now):
+        if not self.is_cluster_node and not self._log_in(request, now):
             return
         self.session.accept(request.request_id)
         self.factory.has_connected(self)
@@ -343,7 +347,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             protocol="rtmp",
             credentials=Credentials(without_login(request.credentials), self._user),
             chain=() if self._node is None else self._node.chain,
-            is_cluster_node=self._node is not None and self._node.is_proved,
+            is_cluster_node=self.is_cluster_node,
         )
 
         def decided(verdict: Verdict) -> None:

@@ -184,7 +184,8 @@ class World:
     def play(self, node: Node, name: str = "cam") -> MemoryClient:
         player = node.server.connect()
         player.play(name)
-        self.pump()
+        # A name that the node does not know is looked up, at most ten times a second.
+        self.advance(0.2, step=0.1)
         return player
 
     @property
