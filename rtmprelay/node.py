@@ -20,7 +20,6 @@ from rtmprelay.pulls.source import FetchContext
 from rtmprelay.rtmp.endpoint import transport_endpoint
 from rtmprelay.rtmp.node_pass import NodeIdentity, random_node_name
 from rtmprelay.rtmp.server_factory import RtmpServerFactory
-from rtmprelay.streams.consumer import players
 
 if TYPE_CHECKING:
     from rtmprelay.config.relay import RelayConfig
@@ -65,7 +64,7 @@ def make_cluster(
     from rtmprelay.cluster.redis_directory import RedisDirectory
 
     def load() -> tuple[int, int]:
-        watching = sum(1 for stream in factory.registry for _ in players(stream.subscribers))
+        watching = sum(stream.viewers for stream in factory.registry)
         return watching, factory.connection_count
 
     clock = steady(reactor)

@@ -23,7 +23,6 @@ from rtmprelay.pulls.source import FetchContext, StreamSource
 from rtmprelay.pulls.status import FetchStatus, PullState
 from rtmprelay.rtmp.client import ClientSettings, RtmpPlayClientProtocol
 from rtmprelay.rtmp.endpoint import negotiate
-from rtmprelay.streams.consumer import players
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.registry import StreamBusyError
 from rtmprelay.wire.commands import StatusCode
@@ -139,7 +138,7 @@ class Fetch:
     @property
     def viewers(self) -> int:
         stream = self._context.registry.get(self.key)
-        return 0 if stream is None else sum(1 for _ in players(stream.subscribers))
+        return 0 if stream is None else stream.viewers
 
     def check(self) -> None:
         """Called once a second: end what nobody wants, and leave a server that is silent."""
