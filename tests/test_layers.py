@@ -26,6 +26,7 @@ SANS_IO: dict[str, set[str]] = {
     "wire": VALUES | {"amf"},
     "session": VALUES | {"", "amf", "wire"},
     "mp4": VALUES | {"amf", "flv"},
+    "hls": VALUES | {"amf", "flv", "mp4"},
     "demo.test_card": VALUES | {"", "amf", "flv"},
     "files.disk": {"errors"},
 }
@@ -55,7 +56,7 @@ ON_TWISTED: dict[str, set[str]] = {
     "outputs.base": BELOW_TWISTED | EVENTS | {"streams"},
     "web.settings": {"errors", "secret", "files"},
     "web.server": {"", "errors", "secret", "events", "event_bus", "throttle", "rtmp", "web.settings"},
-    "outputs": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "outputs.base", "web.server"},
+    "outputs": BELOW_TWISTED | EVENTS | SHARED | {"streams", "rtmp", "access", "outputs.base", "web.server"},
 }
 #: Siblings: each sees what is above, and not the others.
 SIBLINGS = {"destinations", "pulls", "recording", "event_log", "hooks"}
@@ -75,17 +76,18 @@ WEB: dict[str, set[str]] = {
     "web.metrics": {"", "interfaces", "events", "streams", "web.server", "web.api"},
     "web.page": {"web.server"},
     "web": EVENTS
-    | {"errors", "secret", "mp4", "streams", "access", "outputs", "web.settings", "web.server"}
+    | {"errors", "secret", "mp4", "hls", "streams", "access", "outputs", "web.settings", "web.server"}
     | {"web.api", "web.events", "web.metrics", "web.page"},
 }
 #: Where everything meets.
 JOINING: dict[str, set[str]] = {
+    "listener": {"rtmp"},
     "node": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "drain", "outputs", "config"},
-    "config": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "drain", "logs", "web.settings"},
+    "config": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "drain", "logs", "outputs", "web.settings"},
     "control": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "web.api"},
     "service": ABOVE_SIBLINGS
     | SIBLINGS
-    | {"cluster", "drain", "node", "config", "logs", "control", "outputs", "web"},
+    | {"cluster", "drain", "listener", "node", "config", "logs", "control", "outputs", "web"},
     "banner": {"config"},
     "tap": {
         "errors",
@@ -129,6 +131,7 @@ WITHOUT_TWISTED_MODULES = [
     "rtmprelay.wire.commands",
     "rtmprelay.session.server",
     "rtmprelay.session.client",
+    "rtmprelay.hls.playlist",
     "rtmprelay.files.disk",
 ]
 

@@ -70,6 +70,13 @@ _VALUES = {
     "pull": "GLOB=URL",
     "record": "GLOB",
     "http-cors": "ORIGIN",
+    "http-media": "ENDPOINT",
+    "hls": "GLOB",
+    "hls-part": "TIME",
+    "hls-segment": "TIME",
+    "hls-window": "TIME",
+    "hls-dir": "DIR",
+    "hls-sign-key": "file:PATH",
 }
 
 
@@ -255,7 +262,13 @@ class LimitList(FromCode):
     def lines(self) -> Iterator[str]:
         """Each limit as `--limit` takes it, and what it bounds; first those of one connection."""
         whole = config.RelayConfig()
-        groups = (whole.connection_limits, whole.admission_limits, whole.stream_limits, whole.queue_limits)
+        groups = (
+            whole.connection_limits,
+            whole.admission_limits,
+            whole.stream_limits,
+            whole.queue_limits,
+            whole.hls_limits,
+        )
         rows = []
         for group in groups:
             meanings = comments_of(type(group).__module__)

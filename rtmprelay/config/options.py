@@ -13,6 +13,7 @@ from twisted.python.usage import UsageError
 from typing_extensions import override
 
 from rtmprelay import __version__, logs
+from rtmprelay.config import hls as hls_options
 from rtmprelay.config import relay as config
 from rtmprelay.config.cluster import cluster_settings, node_name
 from rtmprelay.config.limits import limits_help, with_limits
@@ -24,6 +25,13 @@ from rtmprelay.drain import QUIET
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import SMALLEST_FILE, EventLogSettings
 from rtmprelay.files.disk import check_folder
+from rtmprelay.outputs.hls.settings import (
+    SHORTEST_WINDOW,
+    HlsSettings,
+    check_memory,
+    read_part,
+    read_segment,
+)
 from rtmprelay.pulls.config_file import read_pulls
 from rtmprelay.pulls.settings import PullSettings, pull_from_option, refuse_duplicate_names
 from rtmprelay.quantities import read_duration, read_size
@@ -36,7 +44,7 @@ SHORTEST_KEPT = 1.0
 
 
 class Options(OptionsOrFile):
-    repeatable = ("listen", "relay-to", "pull", "record", "auth", "hook", "limit", "http-cors")
+    repeatable = ("listen", "relay-to", "pull", "record", "auth", "hook", "limit", "http-cors", "hls")
 
     synopsis = "[--listen ENDPOINT ...] [--relay-to URL ...] [options]"
 
@@ -120,6 +128,7 @@ class Options(OptionsOrFile):
         ["keep-event-log", None, None, "Delete event log files that are older than this, such as 90d."],
         ["log-level", None, "info", "The lowest level that is logged: debug, info, warn or error."],
         ["log-format", None, "text", "The format of the log: text or json."],
+        *hls_options.PARAMETERS,
     ]
 
     optFlags = [
@@ -130,6 +139,7 @@ class Options(OptionsOrFile):
             None,
             "Connect to every destination, report how far each attempt got, and exit: 0 if all succeeded.",
         ],
+        *hls_options.FLAGS,
     ]
 
     def opt_listen(self, endpoint: str) -> None:
@@ -147,6 +157,10 @@ class Options(OptionsOrFile):
     def opt_record(self, glob: str) -> None:
         """Record the streams whose APP/NAME matches, such as live/*; may be given several times."""
         self["record"].append(glob)
+
+    def opt_hls(self, glob: str) -> None:
+        """Let the streams whose APP/NAME matches, such as '*' or live/*, be watched as HLS; may be given several times."""
+        self["hls"].append(glob)
 
     def opt_http_cors(self, origin: str) -> None:
         """A web origin whose pages may read status and media, such as https://example.org, or *; may be given several times."""
@@ -197,6 +211,7 @@ class Options(OptionsOrFile):
             ),
             recording=self.recording(),
             http=self.http(),
+            hls=self.hls(),
             relay_config=self["relay-config"],
             event_log=self.event_log(),
             authorizers=self._plugins("auth", make_authorizer),
@@ -206,6 +221,10 @@ class Options(OptionsOrFile):
             self["config"] = with_limits(relay, self["limit"])
         except ConfigError as error:
             raise UsageError(f"--limit: {error}") from error
+        try:
+            check_memory(self["config"].hls, self["config"].hls_limits)
+        except ConfigError as error:
+            raise UsageError(f"--hls-window: {error}") from error
 
     def _initial_destinations(self) -> tuple[DestinationSettings, ...]:
         try:
@@ -269,16 +288,35 @@ class Options(OptionsOrFile):
     def http(self) -> HttpSettings:
         """What is served over HTTP, and who may ask for it."""
         listen = self._optional("http-status", _http_description)
+        media_listen = self._optional("http-media", _listen_description)
         token = self._optional("http-token", read_token)
         if listen is not None and token is None:
             try:
                 token = token_from()
             except ConfigError as error:
                 raise UsageError(str(error)) from error
-        if listen is None and (token is not None or self["http-cors"]):
-            raise UsageError("--http-token and --http-cors need --http-status, which says where to listen")
+        if listen is None and token is not None:
+            raise UsageError("--http-token needs --http-status, which says where to listen")
+        if listen is None and media_listen is None and self["http-cors"]:
+            raise UsageError("--http-cors needs --http-status or --http-media, which say where to listen")
         cors = tuple(self._checked("http-cors", origin, read_origin) for origin in self["http-cors"])
-        return HttpSettings(listen=listen, token=token, cors=cors)
+        return HttpSettings(listen=listen, media_listen=media_listen, token=token, cors=cors)
+
+    def hls(self) -> HlsSettings:
+        """Which streams can be watched as HLS, and how."""
+        if self["hls"] and not (self["http-status"] or self["http-media"]):
+            raise UsageError("--hls needs --http-media or --http-status, which say where viewers are served")
+        return HlsSettings(
+            match=tuple(self["hls"]),
+            part=self._checked("hls-part", self["hls-part"], read_part),
+            segment=self._checked("hls-segment", self["hls-segment"], read_segment),
+            window=self._checked(
+                "hls-window", self["hls-window"], lambda text: read_duration(text, SHORTEST_WINDOW)
+            ),
+            folder=self._optional("hls-dir", check_folder),
+            anonymous=bool(self["hls-anonymous"]),
+            sign_key=self._optional("hls-sign-key", hls_options.read_sign_key),
+        )
 
     def recording(self) -> RecordingSettings:
         """Which streams are recorded, where to, and how long recordings are kept."""

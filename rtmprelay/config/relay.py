@@ -12,6 +12,7 @@ from rtmprelay.drain import DRAIN_FOR
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.interfaces import IEventSink, IStreamAuthorizer
+from rtmprelay.outputs.hls.settings import HlsLimits, HlsSettings
 from rtmprelay.pulls.settings import PullSettings
 from rtmprelay.quantities import quoted, read_duration
 from rtmprelay.recording.settings import RecordingSettings
@@ -70,6 +71,8 @@ class RelayConfig:
     recording: RecordingSettings = attrs.field(factory=RecordingSettings)
     #: Status, metrics, control and live media over HTTP.
     http: HttpSettings = attrs.field(factory=HttpSettings)
+    #: Which streams can be watched as HLS, and how.
+    hls: HlsSettings = attrs.field(factory=HlsSettings)
     #: The file that changes of destinations through the HTTP API are saved to.
     relay_config: str | None = None
     #: Where events are written to, as lines of JSON.
@@ -84,6 +87,7 @@ class RelayConfig:
     #: The longest that a frame may wait to be sent together with others under load, in seconds; 0 switches merging off.
     merge_window: float = attrs.field(default=0.04, validator=_check_merge_window)
     admission_limits: AdmissionLimits = attrs.field(factory=AdmissionLimits)
+    hls_limits: HlsLimits = attrs.field(factory=HlsLimits)
     #: The highest bitrate of one publisher in kilobits per second, averaged over ten seconds; None for no limit.
     max_publisher_kbps: int | None = None
     #: Seconds between two statistics events of a connection.

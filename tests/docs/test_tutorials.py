@@ -80,6 +80,18 @@ def test_relay_to_a_platform(terminal: Terminal) -> None:
     assert "my-secret-key" not in terminal.log_of(relay).read_text()
 
 
+def test_watch_in_a_browser(terminal: Terminal) -> None:
+    server, encoder, player, reading = typed("watch_in_a_browser")
+    relay = terminal.start_server(server)
+    publisher = terminal.start(encoder)
+    wait_for(lambda: "Codec detected" in terminal.log_of(relay).read_text(), "the stream")
+    terminal.run(player)
+    assert (terminal.folder / "first.mp4").stat().st_size > 1000
+    assert "#EXT-X-STREAM-INF" in terminal.run(reading)
+    terminal.end(publisher)
+    terminal.end(relay)
+
+
 def page(name: str) -> str:
     """The text of a tutorial."""
     return (DOCS / "tutorials" / f"{name}.rst").read_text()

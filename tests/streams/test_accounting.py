@@ -147,6 +147,7 @@ def test_end_of_a_play_has_the_whole_account() -> None:
         dropped=3,
         dropped_by_reason={"paused": 3},
         reason="the viewer left",
+        protocol="",
         stalls=1,
         stalled_seconds=2.0,
     )

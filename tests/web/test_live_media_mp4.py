@@ -109,7 +109,7 @@ UNSUPPORTED = [
     (MediaFrame(MediaKind.VIDEO, 0, b"\x12data"), "Sorenson H.263"),
     (MediaFrame(MediaKind.VIDEO, 0, b"\x24data"), "On2 VP6"),
     (MediaFrame(MediaKind.AUDIO, 0, b"\xb2data"), "Speex"),
-    (MediaFrame(MediaKind.AUDIO, 0, b"\x90fLaCdata"), "FLAC"),
+    (MediaFrame(MediaKind.VIDEO, 0, b"\x91vp08data"), "VP8"),
 ]
 
 
