@@ -54,6 +54,19 @@ class Ports:
         return int(self.moved(f":{port}")[1:])
 
 
+def packets(url: str) -> int:
+    """How many packets ffmpeg reads in two seconds of a stream."""
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-i", url, "-t", "2"]
+    played = subprocess.run(
+        [*command, "-c", "copy", "-f", "framehash", "-"],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=True,
+    )
+    return len([line for line in played.stdout.splitlines() if not line.startswith("#")])
+
+
 def get(url: str) -> dict[str, object]:
     with urllib.request.urlopen(url, timeout=DEADLINE) as answer:
         found: dict[str, object] = json.loads(answer.read())
@@ -105,23 +118,14 @@ def test_page_works_as_it_is_written(nodes: Ports, tmp_path: Path) -> None:
     )
     try:
         wait_for(lambda: "live/film" in str(get(nodes.moved(curl[1]))["streams"]), "the stream")
-        played = subprocess.run(
-            [
-                *(
-                    imageio_ffmpeg.get_ffmpeg_exe(),
-                    "-v",
-                    "error",
-                    "-i",
-                    nodes.moved(commands("ffplay")[0][1]),
-                ),
-                *("-t", "2", "-c", "copy", "-f", "framehash", "-"),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE,
-            check=True,
-        ).stdout
-        assert len([line for line in played.splitlines() if not line.startswith("#")]) >= 45
+        media = f"http://127.0.0.1:{nodes['8043']}/live/film"
+        for url in (
+            nodes.moved(commands("ffplay")[0][1]),
+            f"{media}.flv",
+            f"{media}.mp4",
+            f"{media}/index.m3u8",
+        ):
+            assert packets(url) >= 45, url
     finally:
         publishing.terminate()
         publishing.wait()
