@@ -286,7 +286,14 @@ class RelayService(MultiService):
         self._started_at = self.factory.clock.seconds()
         if self._event_log is not None:
             self._event_log.start(self._instance)
-        self.events.publish(ServerStarted(instance=self._instance, version=__version__, host=platform.node()))
+        self.events.publish(
+            ServerStarted(
+                instance=self._instance,
+                version=__version__,
+                host=platform.node(),
+                node=self.config.node_name,
+            )
+        )
 
     async def _tell_stop(self) -> None:
         """The last event, and then the event log is complete."""
