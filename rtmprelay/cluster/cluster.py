@@ -143,7 +143,11 @@ class Cluster:
         return dict(self._claims)
 
     def _source_of(self, key: str) -> StreamSource | None:
-        return self._source if key not in self._claims else None
+        if key in self._claims:
+            return None
+        # A rule of this node's operator is for what no node has.
+        is_elsewhere = self.membership.snapshot.owner_of(key) is not None
+        return self._source if is_elsewhere or not self._context.pulls.has_rule_for(key) else None
 
     def _may_send(self, key: str) -> bool:
         claim = self._claims.get(key)
@@ -187,7 +191,12 @@ class Cluster:
     async def _compare_claims(self) -> None:
         """Give up what others own by now, claim what the directory does not know, and release what nobody publishes."""
         now = self._clock.seconds()
-        released = []
+        # Claims whose publishers went before the answer came, or of whom nothing is known any more.
+        released = [
+            key
+            for key, owner in self.membership.snapshot.owners.items()
+            if owner.instance == self.membership.me.instance and key not in self._claims
+        ]
         claimed_anew = False
         for key, claim in list(self._claims.items()):
             if claim.idle_since is not None and now - claim.idle_since >= KEEP_CLAIM:
@@ -286,6 +295,7 @@ class Cluster:
     async def _won(self, key: str, epoch: int, previous: NodeRecord | None) -> None:
         claim = self._claims.setdefault(key, Claim(epoch, self._clock.seconds()))
         claim.epoch = epoch
+        claim.is_silent = False
         self.membership.saw_epoch(epoch)
         if previous is None:
             return

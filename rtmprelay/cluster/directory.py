@@ -110,7 +110,7 @@ class IStreamDirectory(Interface):
     def claim(key: str, node: NodeRecord) -> Deferred[ClaimAnswer]:
         """Make a node the owner of a stream, unless another one holds its lease and the stream is not silent.
 
-        A node that owns it already keeps its epoch.
+        A node that owns it already keeps its epoch, and the stream is not silent any more.
         """
 
     def release(keys: Sequence[str], node: NodeRecord) -> Deferred[None]:

@@ -91,6 +91,7 @@ class MemoryDirectory:
         records = self._records
         owner = records.owners.get(key)
         if owner is not None and owner.instance == node.instance:
+            owner = records.owners[key] = attrs.evolve(owner, is_silent=False)
             return ClaimAnswer(owner)
         if owner is not None and records.holds_lease(owner.instance) and not owner.is_silent:
             return ClaimAnswer(owner)

@@ -111,7 +111,11 @@ _CLAIM = (
 local key, instance = ARGV[1], ARGV[2]
 if not holds(instance) then return {'no lease'} end
 local owner = owner_of(key)
-if owner and (owner.instance == instance or (holds(owner.instance) and owner.silent == '0')) then
+if owner and owner.instance == instance then
+  set_owner(key, owner.epoch, '0', instance)
+  return {'owned', owner.epoch, '0', instance}
+end
+if owner and holds(owner.instance) and owner.silent == '0' then
   return {'owned', owner.epoch, owner.silent, owner.instance}
 end
 local epoch = redis.call('INCR', prefix .. 'epoch')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from rtmprelay.cluster.directory import Ownership
 from rtmprelay.cluster.settings import WhenLost
 from rtmprelay.events import (
     ConnectRefused,
@@ -16,7 +17,9 @@ from rtmprelay.events import (
     StreamMoved,
 )
 from rtmprelay.media import MediaKind, milliseconds_between
+from rtmprelay.pulls.settings import PullSettings
 from rtmprelay.secret import Secret
+from rtmprelay.wire.url import RtmpUrl
 from tests.cluster.harness import ClusterTestCase, World, notices, payloads, pictures
 from tests.helpers import group, start_frames
 
@@ -60,6 +63,31 @@ class OneStreamTests(ClusterTestCase):
         assert notices(second) == []
         assert self.two.owns()
         assert not self.one.owns()
+
+    def test_publisher_that_returns_to_its_node_is_safe_from_others_at_once(self) -> None:
+        self.world.live(self.one).disconnect()
+        self.world.advance(0.5)
+        assert self.world.records.owners["live/cam"].is_silent
+        self.world.live(self.one)
+        assert notices(self.world.publish(self.two)) == ["NetStream.Publish.BadName"]
+
+    def test_claim_of_a_client_that_left_meanwhile_is_given_up(self) -> None:
+        self.world.records.epoch += 1
+        instance = self.one.cluster.membership.me.instance
+        self.world.records.owners["live/ghost"] = Ownership(instance, self.world.records.epoch)
+        self.world.advance(2.5)
+        assert "live/ghost" not in self.world.records.owners
+
+    def test_rule_of_a_node_fetches_what_no_node_has(self) -> None:
+        outside = self.world.add("outside", secret=Secret("it is in another cluster"))
+        outside.cluster.stop()
+        outside.server.factory.gate.placement = None
+        self.world.live(outside, "far")
+        url = RtmpUrl.parse("rtmp://outside/live/{name}")
+        self.two.pulls.add(PullSettings("far", url, "live/f*"))
+        assert len(pictures(self.world.play(self.two, "far"))) == 10
+        self.world.live(self.one)
+        assert len(pictures(self.world.play(self.two))) == 10
 
     def test_only_the_owner_sends_to_destinations(self) -> None:
         edge = self.world.add("edge", has_destination=True)
