@@ -73,7 +73,8 @@ local live, dead = {}, {}
 for index = 1, #nodes, 2 do
   local other = cjson.decode(nodes[index + 1])
   if other.instance ~= instance then
-    if holds(other.instance) then
+    -- As long as its lease exists; one command for each of many nodes would be too much.
+    if now - other.renewed_at < tonumber(lease) then
       if nodes[index] == name then return {'taken', other.url} end
       table.insert(live, nodes[index + 1])
     elseif now - other.renewed_at > tonumber(ARGV[5]) then
