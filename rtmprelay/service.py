@@ -144,7 +144,12 @@ class RelayService(MultiService):
         self.hls: Hls | None = None
         if self.config.hls.match:
             self.hls = Hls(
-                self.config.hls, self.config.hls_limits, self.registry, self.events, steady(reactor)
+                self.config.hls,
+                self.config.hls_limits,
+                self.registry,
+                self.events,
+                steady(reactor),
+                call_in_reactor=_caller_from_threads(reactor),
             )
         self.http: HttpPart | None = None
         self._http_listener: Listener | None = None
@@ -158,6 +163,8 @@ class RelayService(MultiService):
                 _live_media_settings(self.config),
                 gate=self.gate,
                 hls=self.hls,
+                recordings=self.config.recording.folder if settings.recordings else None,
+                in_thread=_thread_caller(reactor),
             )
             self._http_listener = self._listen_for_http(settings.listen, self.http.site)
             self._media_listener = self._listen_for_http(settings.media_listen, self.http.media_site)
@@ -242,7 +249,7 @@ class RelayService(MultiService):
             self.factory.shut_down(),
         ]
         if self.hls is not None:
-            self.hls.stop()
+            parts.append(self.hls.stop())
         if self.http is not None:
             parts.append(self.http.stop())
         await gatherResults(parts)

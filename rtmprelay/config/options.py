@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 from twisted.internet.endpoints import serverFromString
@@ -15,8 +15,8 @@ from typing_extensions import override
 from rtmprelay import __version__, logs
 from rtmprelay.config import hls as hls_options
 from rtmprelay.config import relay as config
-from rtmprelay.config.cluster import cluster_settings, node_name
 from rtmprelay.config.limits import limits_help, with_limits
+from rtmprelay.config.nodes import NODE_PARAMETERS, cluster_settings, node_name, read_all_pulls
 from rtmprelay.config.parsing import OptionsOrFile
 from rtmprelay.config.plugins import make_authorizer, make_event_sink, plugins_help
 from rtmprelay.destinations.config_file import read_relay_config
@@ -25,6 +25,7 @@ from rtmprelay.drain import QUIET
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import SMALLEST_FILE, EventLogSettings
 from rtmprelay.files.disk import check_folder
+from rtmprelay.hls.variant_groups import VariantGroup
 from rtmprelay.outputs.hls.settings import (
     SHORTEST_WINDOW,
     HlsSettings,
@@ -32,19 +33,31 @@ from rtmprelay.outputs.hls.settings import (
     read_part,
     read_segment,
 )
-from rtmprelay.pulls.config_file import read_pulls
-from rtmprelay.pulls.settings import PullSettings, pull_from_option, refuse_duplicate_names
+from rtmprelay.pulls.settings import PullSettings
 from rtmprelay.quantities import read_duration, read_size
 from rtmprelay.recording.settings import SHORTEST_SEGMENT, SMALLEST_SEGMENT, RecordingSettings
 from rtmprelay.web.settings import HttpSettings, read_origin, read_token, token_from
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
+
+_T = TypeVar("_T")
 
 #: Files are kept for at least this many seconds: `30ms` is a typing error for `30m`.
 SHORTEST_KEPT = 1.0
 
 
 class Options(OptionsOrFile):
-    repeatable = ("listen", "relay-to", "pull", "record", "auth", "hook", "limit", "http-cors", "hls")
+    repeatable = (
+        "listen",
+        "relay-to",
+        "pull",
+        "record",
+        "auth",
+        "hook",
+        "limit",
+        "http-cors",
+        "hls",
+        "hls-variants",
+    )
 
     synopsis = "[--listen ENDPOINT ...] [--relay-to URL ...] [options]"
 
@@ -64,32 +77,7 @@ class Options(OptionsOrFile):
             "40ms",
             "The longest that a frame may wait to be sent together with others under load; 0 switches merging off.",
         ],
-        [
-            "node-name",
-            None,
-            None,
-            "The name of this relay among others. Default: in a cluster host name and port, else a random one.",
-        ],
-        [
-            "cluster",
-            None,
-            None,
-            "The directory that nodes share: redis://[user:password@]HOST:PORT/DB, rediss:// for TLS, or file:PATH that holds it.",
-        ],
-        ["node-url", None, None, "Where the other nodes reach this one: rtmp://ADDRESS:PORT."],
-        ["cluster-secret", None, None, "A file with what the nodes show each other: file:PATH."],
-        [
-            "cluster-when-lost",
-            None,
-            None,
-            "What becomes of new publishers while the directory is away: accept or refuse. Default: those whose stream goes to destinations are refused.",
-        ],
-        [
-            "drain-for",
-            None,
-            "60s",
-            "How long it may take until the last client is sent away when the relay is drained.",
-        ],
+        *NODE_PARAMETERS,
         ["relay-config", None, None, "A JSON file with destinations; SIGHUP reads it again."],
         [
             "http-status",
@@ -133,6 +121,7 @@ class Options(OptionsOrFile):
 
     optFlags = [
         ["record-all", None, "Record every stream."],
+        ["http-recordings", None, "Let those who may play a stream watch its recordings over HTTP."],
         ["event-log-gzip", None, "Compress event log files when they are finished."],
         [
             "check-destinations",
@@ -161,6 +150,10 @@ class Options(OptionsOrFile):
     def opt_hls(self, glob: str) -> None:
         """Let the streams whose APP/NAME matches, such as '*' or live/*, be watched as HLS; may be given several times."""
         self["hls"].append(glob)
+
+    def opt_hls_variants(self, pattern: str) -> None:
+        """Streams under several names that are variants of one, such as 'live/*_{low,mid,high}': live/NAME/index.m3u8 has them all; may be given several times."""
+        self["hls-variants"].append(pattern)
 
     def opt_http_cors(self, origin: str) -> None:
         """A web origin whose pages may read status and media, such as https://example.org, or *; may be given several times."""
@@ -203,7 +196,7 @@ class Options(OptionsOrFile):
             chunk_size=self._checked("chunk-size", str(self["chunk-size"]), config.chunk_size),
             merge_window=self._checked("merge-window", self["merge-window"], config.merge_window),
             destinations=self._initial_destinations(),
-            pulls=self._initial_pulls(),
+            pulls=self._initial(self.pulls),
             node_name=node_name(self),
             cluster=cluster_settings(self),
             drain_for=self._checked(
@@ -226,22 +219,20 @@ class Options(OptionsOrFile):
         except ConfigError as error:
             raise UsageError(f"--hls-window: {error}") from error
 
-    def _initial_destinations(self) -> tuple[DestinationSettings, ...]:
+    @staticmethod
+    def _initial(read: Callable[[], _T]) -> _T:
         try:
-            destinations = self.destinations()
+            return read()
         except ConfigError as error:
             raise UsageError(str(error)) from error
+
+    def _initial_destinations(self) -> tuple[DestinationSettings, ...]:
+        destinations = self._initial(self.destinations)
         if self["check-destinations"] and not any(one.enabled for one in destinations):
             raise UsageError(
                 "--check-destinations: there are no enabled destinations; give --relay-to or --relay-config"
             )
         return tuple(destinations)
-
-    def _initial_pulls(self) -> tuple[PullSettings, ...]:
-        try:
-            return self.pulls()
-        except ConfigError as error:
-            raise UsageError(str(error)) from error
 
     def pulls(self) -> tuple[PullSettings, ...]:
         """The pulls of the configuration file and of the command line. Each call reads the file again.
@@ -249,18 +240,7 @@ class Options(OptionsOrFile):
         Raises:
             ConfigError: Its message does not contain keys.
         """
-        pulls: list[PullSettings] = []
-        if self["relay-config"]:
-            try:
-                pulls += read_pulls(self["relay-config"])
-            except ConfigError as error:
-                raise ConfigError(f"--relay-config: {error}") from None
-        for number, rule in enumerate(self["pull"], 1):
-            try:
-                pulls.append(pull_from_option(rule, {one.name for one in pulls}))
-            except ConfigError as error:
-                raise ConfigError(f"--pull (number {number}): {error}") from None
-        return refuse_duplicate_names(pulls)
+        return read_all_pulls(self["relay-config"], self["pull"])
 
     def destinations(self) -> list[DestinationSettings]:
         """The destinations of the configuration file and of the command line. Each call reads the file again.
@@ -300,7 +280,14 @@ class Options(OptionsOrFile):
         if listen is None and media_listen is None and self["http-cors"]:
             raise UsageError("--http-cors needs --http-status or --http-media, which say where to listen")
         cors = tuple(self._checked("http-cors", origin, read_origin) for origin in self["http-cors"])
-        return HttpSettings(listen=listen, media_listen=media_listen, token=token, cors=cors)
+        recordings = bool(self["http-recordings"])
+        if recordings and listen is None and media_listen is None:
+            raise UsageError(
+                "--http-recordings needs --http-status or --http-media, which say where to listen"
+            )
+        return HttpSettings(
+            listen=listen, media_listen=media_listen, token=token, cors=cors, recordings=recordings
+        )
 
     def hls(self) -> HlsSettings:
         """Which streams can be watched as HLS, and how."""
@@ -316,6 +303,9 @@ class Options(OptionsOrFile):
             folder=self._optional("hls-dir", check_folder),
             anonymous=bool(self["hls-anonymous"]),
             sign_key=self._optional("hls-sign-key", hls_options.read_sign_key),
+            variants=tuple(
+                self._checked("hls-variants", one, VariantGroup.read) for one in self["hls-variants"]
+            ),
         )
 
     def recording(self) -> RecordingSettings:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay.access.gate import Gate
+from rtmprelay.hls.signing import UriSigner
 from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.web.api.control import Control, RelayControl
 from rtmprelay.web.api.routes import Routes
 from rtmprelay.web.api.sampling import RateSampler
 from rtmprelay.web.api.status import RelayView, StatusDocuments
+from rtmprelay.web.clips import Clips
 from rtmprelay.web.events.recent import RecentEvents
 from rtmprelay.web.events.stream import EventStream
 from rtmprelay.web.hls import HlsMedia
@@ -25,9 +28,14 @@ from rtmprelay.web.media_routes import MediaRoutes
 from rtmprelay.web.metrics.collector import HttpFigures, MetricsPage, RelayCollector
 from rtmprelay.web.metrics.measurements import EventCounts, ReactorLag, StreamLabels
 from rtmprelay.web.page import Pages
+from rtmprelay.web.recordings.library import RecordingLibrary
+from rtmprelay.web.recordings.routes import RecordedMedia
 from rtmprelay.web.server.access import ControlAccess
+from rtmprelay.web.server.request import RelayRequest, Result
+from rtmprelay.web.server.responses import Response
 from rtmprelay.web.server.scheduling import HttpScheduler
 from rtmprelay.web.server.site import RelaySite
+from rtmprelay.web.server.threads import InThread, at_once
 from rtmprelay.web.settings import HttpSettings
 
 
@@ -41,6 +49,8 @@ class HttpPart:
     Args:
         clock: A clock that never jumps.
         hls: The streams that can be watched as HLS, if any can.
+        recordings: The folder of recordings that viewers may watch; None if they are not served.
+        in_thread: Calls a function that waits for a disk or takes long.
 
     Attributes:
         site: The factory for the listener of operators, which has everything.
@@ -56,18 +66,40 @@ class HttpPart:
         wall_clock: Callable[[], float] = time.time,
         gate: Gate | None = None,
         hls: Hls | None = None,
+        recordings: Path | None = None,
+        in_thread: InThread = at_once,
     ) -> None:
         scheduler = HttpScheduler(clock)
         self._sampler = RateSampler(relay.registry, relay.destination_bytes, clock)
         recent = RecentEvents()
         relay.events.add_sink(recent)
-        self._status = StatusDocuments(relay, self._sampler, scheduler, clock, wall_clock)
+        self._status = StatusDocuments(
+            relay,
+            self._sampler,
+            scheduler,
+            clock,
+            wall_clock,
+            lambda key: hls is not None and hls.settings.wants(key),
+        )
         recent.add_listener(self._status.invalidate)
         access = ControlAccess(settings.token, relay.events, clock)
         self._events = EventStream(settings, self._status, self._sampler, recent, scheduler, clock)
         media_gate = MediaGate(gate or Gate((), clock), relay.events)
+        self._relay = relay
+        self._recorded: RecordedMedia | None = None
+        if recordings is not None:
+            library = RecordingLibrary(recordings, in_thread, self._growing)
+            signer = UriSigner(None, 0) if hls is None else hls.signer
+            self._recorded = RecordedMedia(library, media_gate, signer, wall_clock)
         self.media = LiveMedia(relay.registry, relay.events, media or LiveMediaSettings(), media_gate, clock)
-        media_routes = MediaRoutes(self.media.respond, None if hls is None else HlsMedia(hls, media_gate))
+        pages = Pages()
+        media_routes = MediaRoutes(
+            self.media.respond,
+            None if hls is None else HlsMedia(hls, media_gate, in_thread),
+            None if hls is None else Clips(hls, media_gate, in_thread),
+            self._recorded,
+            pages,
+        )
         counts = EventCounts()
         relay.events.add_sink(counts)
         self._lag = ReactorLag(clock)
@@ -82,7 +114,6 @@ class HttpPart:
         collector = RelayCollector(
             relay, self._sampler, counts, self._lag, lambda: self._status.uptime, figures, labels
         )
-        pages = Pages()
         self._routes = Routes(
             self._status,
             Control(relay, self._status, access),
@@ -91,9 +122,24 @@ class HttpPart:
             events=self._events.add,
             metrics=MetricsPage(collector, scheduler, clock).respond,
             find_media=media_routes.find,
+            recordings=self._recordings,
         )
         self.site = RelaySite(settings, self._routes.respond, scheduler, clock)
         self.media_site = RelaySite(settings, media_routes.respond, scheduler, clock)
+
+    def _growing(self) -> set[str]:
+        """The names of the files that are being recorded."""
+        return {Path(status.path).name for status in self._relay.recording_statuses() if status.path}
+
+    def _recordings(self, request: RelayRequest) -> Result:
+        """What is being recorded, and the files that can be watched."""
+        if self._recorded is None:
+            return self._status.recordings().addCallback(Response)
+        return Deferred.fromCoroutine(self._recordings_with_files(self._recorded))
+
+    async def _recordings_with_files(self, recorded: RecordedMedia) -> Response:
+        files, _ = await recorded.listing()
+        return Response(await self._status.recordings_with(files))
 
     def start(self) -> None:
         """Start measuring."""

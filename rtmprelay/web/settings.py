@@ -34,6 +34,8 @@ class HttpSettings:
     token: Secret | None = None
     #: Origins whose pages may read status and media, or `*` for all.
     cors: tuple[str, ...] = ()
+    #: Whether recordings can be watched.
+    recordings: bool = False
     #: Connections at the same time, including those that watch live media.
     max_http_connections: int = 2_000
     #: Connections that watch live media at the same time; fewer than all, so that the status can still be read.

@@ -86,5 +86,6 @@ def test_every_limit_of_the_settings_is_documented() -> None:
         "media_listen",
         "token",
         "cors",
+        "recordings",
     }
     assert {name for name in bounds if re.search(rf"^{name} ", page, re.MULTILINE)} == bounds

@@ -67,6 +67,7 @@ class Routes:
         events: Handler,
         metrics: Handler,
         find_media: FindMedia,
+        recordings: Handler,
     ) -> None:
         self._status = status
         self._control = control
@@ -76,7 +77,7 @@ class Routes:
             ("",): read_only(page, cross_origin=False),
             ("health",): read_only(lambda _: status.health().addCallback(Response)),
             ("streams",): read_only(lambda _: status.streams().addCallback(Response)),
-            ("recordings",): read_only(lambda _: status.recordings().addCallback(Response)),
+            ("recordings",): read_only(recordings),
             ("destinations",): Route(
                 {
                     b"GET": lambda _: status.destinations().addCallback(Response),
