@@ -6,22 +6,19 @@ import platform
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, cast
 
-from twisted.application.service import IService, MultiService, Service
-from twisted.internet.defer import CancelledError, Deferred, gatherResults, maybeDeferred
+from twisted.application.service import IService, MultiService
+from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.interfaces import (
     IAddress,
-    IListeningPort,
     IProtocolFactory,
     IReactorFromThreads,
     IReactorThreads,
     IReactorTime,
     IStreamClientEndpoint,
-    IStreamServerEndpoint,
 )
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 from typing_extensions import override
 
 from rtmprelay import __version__
@@ -33,15 +30,18 @@ from rtmprelay.destinations.config_file import RelayFile
 from rtmprelay.destinations.manager import DestinationManager
 from rtmprelay.destinations.outlet import EndpointMaker, OutletContext
 from rtmprelay.destinations.settings import DestinationSettings
+from rtmprelay.drain import Drain
 from rtmprelay.event_bus import EventBus, LogSink
 from rtmprelay.event_log.log import EventLog
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.events import ServerStarted, ServerStopped
 from rtmprelay.events.lines import new_instance
+from rtmprelay.listener import Listener
+from rtmprelay.node import make_cluster, make_pulls, node_identity, start_drain
 from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.recording.manager import RecordingManager
-from rtmprelay.rtmp.addresses import describe_address, host_of
+from rtmprelay.rtmp.addresses import host_of
 from rtmprelay.rtmp.endpoint import TlsTrust, transport_endpoint
 from rtmprelay.rtmp.server_factory import RtmpServerFactory, ServerSettings
 from rtmprelay.streams.merging import Merging
@@ -57,68 +57,6 @@ if TYPE_CHECKING:
 _HOOKS_STOP_WITHIN = 3.0
 
 
-class Listener(Service):
-    """One listening port. A port that cannot be opened is an error at once, not a line in the log."""
-
-    _log = Logger()
-
-    def __init__(
-        self, endpoint: IStreamServerEndpoint, factory: IProtocolFactory, protocol: str = "RTMP"
-    ) -> None:
-        self._endpoint = endpoint
-        self._factory = factory
-        self._protocol = protocol
-        self._port: Deferred[IListeningPort | None] | None = None
-        self.address: IAddress | None = None
-
-    @override
-    def privilegedStartService(self) -> None:
-        super().privilegedStartService()
-        self._listen()
-
-    @override
-    def startService(self) -> None:
-        super().startService()
-        if self._port is None:
-            self._listen()
-
-    def _listen(self) -> None:
-        failures: list[Failure] = []
-        self._port = self._endpoint.listen(self._factory).addCallback(self._opened)
-        self._port.addErrback(failures.append)
-        if failures:
-            self._port = None
-            failures[0].raiseException()
-        # Some endpoints take their time; then the log is all that is left to tell it.
-        self._port.addCallback(lambda port: self._tell_if_failed(port, failures))
-
-    def _tell_if_failed(self, port: IListeningPort | None, failures: list[Failure]) -> IListeningPort | None:
-        for failure in failures:
-            if not failure.check(CancelledError):
-                self._log.failure("Cannot listen", failure)
-        return port
-
-    def _opened(self, port: IListeningPort) -> IListeningPort:
-        self.address = port.getHost()
-        address = describe_address(self.address)
-        self._log.info("Listening on {address} for {protocol}", address=address, protocol=self._protocol)
-        return port
-
-    @override
-    def stopService(self) -> Deferred[None]:
-        super().stopService()
-        return Deferred.fromCoroutine(self._stop())
-
-    async def _stop(self) -> None:
-        waiting, self._port = self._port, None
-        self.address = None
-        if waiting is not None:
-            waiting.cancel()
-            port = await waiting
-            if port is not None:
-                await maybeDeferred(port.stopListening)
-
-
 class RelayService(MultiService):
     """An RTMP server and relay: encoders publish, players watch, destinations get the streams.
 
@@ -128,6 +66,7 @@ class RelayService(MultiService):
         registry: The live streams.
         events: What happens; add a sink to be told.
         destinations: Other servers that get the streams; add, remove and steer them while live.
+        pulls: Other servers that streams are fetched from; add and remove them while live.
         recordings: What is recorded; start and stop it while live.
         gate: Says who may publish and play.
         factory: The protocol factory, if you want to listen in your own way.
@@ -179,6 +118,12 @@ class RelayService(MultiService):
             )
         )
         self.destinations.apply(self.config.destinations)
+        self.factory.node = node_identity(self.config)
+        self.pulls = make_pulls(self.config.pulls, reactor, self.factory)
+        self.cluster = make_cluster(
+            self.config.cluster, reactor, self.factory, self.pulls, self.destinations, new_instance()
+        )
+        self._drain: Drain | None = None
         self.recordings = RecordingManager(
             self.config.recording, self.registry, self.events, reactor, _caller_from_threads(reactor)
         )
@@ -187,11 +132,14 @@ class RelayService(MultiService):
             self.registry,
             self.events,
             self.destinations,
+            self.pulls,
             self.recordings,
             self.factory,
             None if relay_config is None else RelayFile(relay_config),
             _thread_caller(reactor),
             self._rtmp_ports,
+            self.cluster,
+            self.drain,
         )
         self.hls: Hls | None = None
         if self.config.hls.match:
@@ -275,6 +223,9 @@ class RelayService(MultiService):
         self._tell_start()
         super().startService()
         self.destinations.start()
+        if self.cluster is not None:
+            self.cluster.start()
+        self.pulls.start()
         self.recordings.start()
         if self.hls is not None:
             self.hls.start()
@@ -287,16 +238,41 @@ class RelayService(MultiService):
         return Deferred.fromCoroutine(self._stop(super().stopService()))
 
     async def _stop(self, listeners_stopped: Deferred[object]) -> None:
+        if self._drain is not None:
+            self._drain.stop()
         await listeners_stopped
         # All at once: a server or a disk that does not answer must not keep players waiting.
-        parts = [self.recordings.stop(), self.destinations.stop(), self.factory.shut_down()]
+        parts = [
+            self.recordings.stop(),
+            self.destinations.stop(),
+            self.pulls.stop(),
+            self.factory.shut_down(),
+        ]
         if self.hls is not None:
             parts.append(self.hls.stop())
         if self.http is not None:
             parts.append(self.http.stop())
         await gatherResults(parts)
+        # The streams are given up when their publishers have gone.
+        if self.cluster is not None:
+            await self.cluster.stop()
         await self._tell_stop()
         await self._stop_hooks()
+
+    def drain(self) -> Deferred[None]:
+        """Take nobody new, send everybody away within `drain_for` seconds; fires when nobody is left."""
+        if self._drain is None:
+            for description, listener in zip(self.config.listen, self._listeners, strict=True):
+                # Another instance has the same socket: from now on it gets all connections.
+                if description.startswith("systemd:"):
+                    listener.stopService()
+            self._drain = start_drain(
+                self.factory,
+                None if self.http is None else self.http.media,
+                self.cluster,
+                self.config.drain_for,
+            )
+        return self._drain.finished
 
     async def _stop_hooks(self) -> None:
         """Give the hooks some time for the events that wait."""
@@ -317,7 +293,14 @@ class RelayService(MultiService):
         self._started_at = self.factory.clock.seconds()
         if self._event_log is not None:
             self._event_log.start(self._instance)
-        self.events.publish(ServerStarted(instance=self._instance, version=__version__, host=platform.node()))
+        self.events.publish(
+            ServerStarted(
+                instance=self._instance,
+                version=__version__,
+                host=platform.node(),
+                node=self.config.node_name,
+            )
+        )
 
     async def _tell_stop(self) -> None:
         """The last event, and then the event log is complete."""

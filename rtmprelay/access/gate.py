@@ -10,8 +10,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from rtmprelay.access.request import ALLOWED, CANNOT_TELL, AccessRequest, Verdict
-from rtmprelay.interfaces import IStreamAuthorizer, IUserDirectory
+from rtmprelay.access.request import ALLOWED, CANNOT_TELL, AccessRequest, Action, Verdict, refused
+from rtmprelay.interfaces import IStreamAuthorizer, IStreamPlacement, IUserDirectory
 
 #: Seconds that an authorizer has to answer: encoders give up after 10 to 30.
 ANSWER_TIMEOUT = 8.0
@@ -20,6 +20,9 @@ ANSWER_TIMEOUT = 8.0
 class Gate:
     """Decides about requests to publish and play: all authorizers must allow a request. Without authorizers everything
     is allowed.
+
+    Attributes:
+        placement: Asked last: it fetches a stream that is not here.
     """
 
     _log = Logger()
@@ -28,6 +31,9 @@ class Gate:
         self, authorizers: Sequence[IStreamAuthorizer], clock: IReactorTime, timeout: float = ANSWER_TIMEOUT
     ) -> None:
         self._authorizers = tuple(authorizers)
+        self.placement: IStreamPlacement | None = None
+        #: Why nobody new may publish or play, but other nodes; None while the relay is open.
+        self.closed_because: str | None = None
         #: The authorizers that know users and their passwords.
         self.directories = tuple(one for one in authorizers if IUserDirectory.providedBy(one))
         self._clock = clock
@@ -35,8 +41,12 @@ class Gate:
 
     @property
     def is_open(self) -> bool:
-        """Whether everything is allowed because there are no authorizers."""
-        return not self._authorizers
+        """Whether everything is allowed at once: there are no authorizers, and no stream is fetched."""
+        return (
+            not self._authorizers
+            and self.closed_because is None
+            and (self.placement is None or not self.placement.is_active)
+        )
 
     def ask(self, request: AccessRequest) -> Deferred[Verdict]:
         """Fires with the verdict and never fails. Cancelling it cancels the authorizer that is being asked."""
@@ -45,11 +55,26 @@ class Gate:
         return Deferred.fromCoroutine(self._ask_all(request))
 
     async def _ask_all(self, request: AccessRequest) -> Verdict:
-        for authorizer in self._authorizers:
-            verdict = await self._ask_one(authorizer, request)
-            if not verdict.allowed:
-                return verdict
+        # A node that plays has asked its own authorizers; nodes do not publish to each other.
+        if not request.is_cluster_node or request.action is not Action.PLAY:
+            if self.closed_because is not None:
+                return refused(self.closed_because)
+            for authorizer in self._authorizers:
+                verdict = await self._ask_one(authorizer, request)
+                if not verdict.allowed:
+                    return verdict
+        if self.placement is not None and self.placement.is_active:
+            return await self._placed(self.placement, request)
         return ALLOWED
+
+    async def _placed(self, placement: IStreamPlacement, request: AccessRequest) -> Verdict:
+        try:
+            return await placement.place(request)
+        except CancelledError:
+            return CANNOT_TELL
+        except Exception:
+            self._log.failure("A bug in finding {stream}", stream=request.stream)
+            return CANNOT_TELL
 
     def _ask_one(self, authorizer: IStreamAuthorizer, request: AccessRequest) -> Deferred[Verdict]:
         answer = maybeDeferred(authorizer.authorize, request)

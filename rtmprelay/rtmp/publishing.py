@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zope.interface import implementer
 
 from rtmprelay import events
-from rtmprelay.access.request import Action
+from rtmprelay.access.request import Action, Verdict
 from rtmprelay.flv import AnyCodec, display_name
 from rtmprelay.interfaces import IStreamPublisher
 from rtmprelay.session.reports import PublishRequested
@@ -123,9 +123,11 @@ class Publishing:
         """Ask the gate whether the client may publish."""
         self.connection.ask_permission(Action.PUBLISH, request, self._allowed, self._refused)
 
-    def _refused(self, request: PublishRequested, reason: str) -> None:
-        self._reject(request, StatusCode.PUBLISH_DENIED, reason)
-        self.connection.request_refused(reason)
+    def _refused(self, request: PublishRequested, verdict: Verdict) -> None:
+        code = StatusCode.PUBLISH_BAD_NAME if verdict.is_busy else StatusCode.PUBLISH_DENIED
+        self._reject(request, code, verdict.reason)
+        if not verdict.is_busy:
+            self.connection.request_refused(verdict.reason)
 
     def _reject(self, request: PublishRequested, code: str, reason: str) -> None:
         connection = self.connection

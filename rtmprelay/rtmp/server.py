@@ -14,6 +14,7 @@ from rtmprelay.access.request import AccessRequest, Action, Credentials, Verdict
 from rtmprelay.media import MediaFrame
 from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.rtmp.connection import RtmpConnection
+from rtmprelay.rtmp.node_pass import NodePass, NodeRefusedError
 from rtmprelay.rtmp.permission import Permissions
 from rtmprelay.rtmp.playing import Player, Playing
 from rtmprelay.rtmp.publishing import Publishing
@@ -83,6 +84,9 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         self._bitrate = None if most is None else RateLimit("max_publisher_kbps", most * 125, now)
         # The user whose password the `connect` has proved.
         self._user: str | None = None
+        # What the client has shown, if it is another relay.
+        self._node: NodePass | None = None
+        self._can_reconnect = False
         self._refusals = 0
 
     def emit(self, event: events.ConnectionEvent) -> None:
@@ -229,6 +233,26 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         # Last, because a caller that waits for the end expects all events to have come before.
         self.factory.forget(self)
 
+    @property
+    def is_cluster_node(self) -> bool:
+        """Whether the client is a node of the cluster."""
+        return self._node is not None and self._node.is_proved
+
+    @property
+    def publishes(self) -> bool:
+        """Whether the client publishes now."""
+        return bool(self._publishing.publications)
+
+    def ask_to_reconnect(self) -> None:
+        """Ask the client to connect anew, if it understands that; all others notice nothing."""
+        if self._can_reconnect and not self.is_closing:
+            self.session.request_reconnect("This server is about to stop")
+            self.flush()
+
+    def send_away(self) -> None:
+        """End the connection with a word of goodbye."""
+        self.shut_down()
+
     def shut_down(self) -> None:
         """Tell the client that the server stops, and close."""
         self._publishing.server_stops()
@@ -250,12 +274,18 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             self.peer = describe_address(address)
 
     def _connect_requested(self, request: ConnectRequested, now: float) -> None:
-        login = self.factory.logins.check(request.app, request.credentials, now)
-        if isinstance(login, LoginRefused):
-            self._refuse_login(request, login)
+        self._can_reconnect = request.can_reconnect
+        if request.node_pass:
+            try:
+                self._node = self.factory.node.check(request.node_pass)
+            except NodeRefusedError as refused:
+                self._refuse_connect(request, str(refused), str(refused))
+                return
+        if self._node is not None and self._node.notice:
+            self._take_notice(request, self._node)
             return
-        if login is not None:
-            self._user = login.user
+        if not self.is_cluster_node and not self._log_in(request, now):
+            return
         self.session.accept(request.request_id)
         self.factory.has_connected(self)
         self.emit(
@@ -264,10 +294,37 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             )
         )
 
-    def _refuse_login(self, request: ConnectRequested, login: LoginRefused) -> None:
-        self.session.reject(request.request_id, StatusCode.CONNECT_REJECTED, login.description)
-        reason = "the user or the password is wrong" if login.wrong else "it was asked for a user"
-        if login.wrong:
+    def _take_notice(self, request: ConnectRequested, node: NodePass) -> None:
+        """Another node tells something, or asks: accepting its `connect` means yes."""
+
+        def answered(refusal: str | None) -> None:
+            if self.is_closing:
+                return
+            if refusal is None:
+                self.session.accept(request.request_id)
+            else:
+                self.session.reject(request.request_id, StatusCode.CONNECT_REJECTED, refusal)
+            self.close_soon("a notice of another node")
+            self.flush()
+
+        self.factory.take_notice(node).addCallback(answered).addErrback(self.handling_failed)
+
+    def _log_in(self, request: ConnectRequested, now: float) -> bool:
+        """Whether the client may connect; if not, it is told why."""
+        login = self.factory.logins.check(request.app, request.credentials, now)
+        if isinstance(login, LoginRefused):
+            reason = "the user or the password is wrong" if login.wrong else "it was asked for a user"
+            self._refuse_connect(request, login.description, reason, is_told=login.wrong)
+            return False
+        if login is not None:
+            self._user = login.user
+        return True
+
+    def _refuse_connect(
+        self, request: ConnectRequested, description: str, reason: str, is_told: bool = True
+    ) -> None:
+        self.session.reject(request.request_id, StatusCode.CONNECT_REJECTED, description)
+        if is_told:
             self.emit(events.ConnectRefused(connection=self.connection_id, app=request.app, reason=reason))
         self.close_soon(reason)
 
@@ -278,7 +335,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         action: Action,
         request: _Request,
         allowed: Callable[[_Request, float], None],
-        refused: Callable[[_Request, str], None],
+        refused: Callable[[_Request, Verdict], None],
     ) -> None:
         """Ask the gate, and call `allowed` or `refused` with its verdict, at once or later."""
         access = AccessRequest(
@@ -289,6 +346,8 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             connection=self.connection_id,
             protocol="rtmp",
             credentials=Credentials(without_login(request.credentials), self._user),
+            chain=() if self._node is None else self._node.chain,
+            is_cluster_node=self.is_cluster_node,
         )
 
         def decided(verdict: Verdict) -> None:
@@ -298,7 +357,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             if verdict.allowed:
                 allowed(request, self._clock.seconds())
             else:
-                refused(request, verdict.reason)
+                refused(request, verdict)
             self.flush()
 
         self.permissions.ask(request.stream_id, access, decided)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
@@ -16,6 +16,7 @@ from rtmprelay.errors import LimitExceededError
 from rtmprelay.event_bus import EventBus
 from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.rtmp.admission import Admission, AdmissionLimits, RefusalLog
+from rtmprelay.rtmp.node_pass import NodeIdentity, NodePass
 from rtmprelay.rtmp.permission import Logins
 from rtmprelay.rtmp.reading_pace import ReadingPace
 from rtmprelay.rtmp.server import RtmpServerProtocol
@@ -36,6 +37,10 @@ class ServerSettings:
     max_publisher_kbps: int | None = None
     #: Seconds between two events with the statistics of a connection.
     statistics_interval: float = 30.0
+
+
+def _refuse_notice(node: NodePass) -> Deferred[str | None]:
+    return succeed("this relay is in no cluster")
 
 
 class RefusedConnection(Protocol):
@@ -71,6 +76,10 @@ class RtmpServerFactory(_ServerFactory):
         #: Decides who may publish and play.
         self.gate = gate or Gate((), clock)
         self.logins = Logins(self.gate)
+        #: This relay among others: reads what they show when they fetch a stream from here.
+        self.node = NodeIdentity("")
+        #: Called with what another node tells; fires with the reason why it is refused, or with None.
+        self.take_notice: Callable[[NodePass], Deferred[str | None]] = _refuse_notice
         self.registry = registry if registry is not None else StreamRegistry()
         self.events = event_bus or EventBus()
         self.settings = settings or ServerSettings()

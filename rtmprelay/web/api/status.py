@@ -12,7 +12,16 @@ from twisted.internet.interfaces import IReactorTime
 from rtmprelay import __version__
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.web.api.sampling import RateSampler
-from rtmprelay.web.api.shapes import Json, Now, destination_json, health_json, recording_json, stream_json
+from rtmprelay.web.api.shapes import (
+    Json,
+    Now,
+    destination_json,
+    health_json,
+    pull_json,
+    pulls_health_json,
+    recording_json,
+    stream_json,
+)
 from rtmprelay.web.server.responses import (
     API_VERSION,
     entry_pieces,
@@ -25,6 +34,7 @@ from rtmprelay.web.server.scheduling import CachedDocument, HttpScheduler
 
 if TYPE_CHECKING:
     from rtmprelay.destinations.status import DestinationStatus
+    from rtmprelay.pulls.status import PullStatus
     from rtmprelay.recording.status import RecordingStatus, RecordingTotals
 
 #: Seconds for which a document may be sent again, unless something happens in the meantime.
@@ -64,6 +74,18 @@ class RelayView(Protocol):
 
     def destination_streams(self) -> Mapping[str, Sequence[str]]:
         """The keys of the streams that are sent to each destination."""
+
+    def cluster_status(self) -> Mapping[str, object]:
+        """The nodes of the cluster and where its streams are; nothing without one."""
+
+    def not_ready_because(self) -> str | None:
+        """Why new clients should go elsewhere; None if they are welcome."""
+
+    def pull_statuses(self) -> Iterable[PullStatus]:
+        """The status of each pull."""
+
+    def pull_status(self, name: str) -> PullStatus | None:
+        """The status of one pull; None if there is none of this name."""
 
     def is_lasting(self, destination: str) -> bool:
         """Whether a destination is in the configuration file."""
@@ -109,6 +131,7 @@ class StatusDocuments:
         self._health = document(self._health_pieces)
         self._streams = document(self._streams_pieces)
         self._destinations = document(self._destinations_pieces)
+        self._pulls = document(self._pulls_pieces)
         self._recordings = document(self._recordings_pieces)
         self._everything = document(self._everything_pieces)
 
@@ -141,6 +164,9 @@ class StatusDocuments:
     def destinations(self) -> Deferred[bytes]:
         return self._destinations.get()
 
+    def pulls(self) -> Deferred[bytes]:
+        return self._pulls.get()
+
     def recordings(self) -> Deferred[bytes]:
         return self._recordings.get()
 
@@ -162,6 +188,19 @@ class StatusDocuments:
         status = self._relay.destination_status(name)
         return None if status is None else self._destination(status, self._now())
 
+    def cluster(self) -> Json:
+        """The cluster as this node knows it."""
+        return dict(self._relay.cluster_status())
+
+    def not_ready_because(self) -> str | None:
+        """Why new clients should go elsewhere."""
+        return self._relay.not_ready_because()
+
+    def pull(self, name: str) -> Json | None:
+        """One pull; None if there is none of this name."""
+        status = self._relay.pull_status(name)
+        return None if status is None else pull_json(status, self._now())
+
     # -- generating them -------------------------------------------------------------------------------------
 
     def _now(self) -> Now:
@@ -179,6 +218,14 @@ class StatusDocuments:
         )
         yield from object_pieces([*_head(now), ("destinations", entry_pieces(entries))])
         yield b"\n"
+
+    def _pulls_pieces(self) -> Iterator[bytes]:
+        now = self._now()
+        yield from object_pieces([*_head(now), ("pulls", entry_pieces(self._pull_entries(now)))])
+        yield b"\n"
+
+    def _pull_entries(self, now: Now) -> Iterator[tuple[str, Json]]:
+        return ((status.name, pull_json(status, now)) for status in self._relay.pull_statuses())
 
     def _recordings_pieces(self, files: Iterable[bytes] = (b"null",)) -> Iterator[bytes]:
         recordings = list_pieces(recording_json(status) for status in self._relay.recording_statuses())
@@ -208,10 +255,16 @@ class StatusDocuments:
 
         yield b'{"destinations":'
         yield from entry_pieces(destinations())
+        yield b',"pulls":'
+        yield from entry_pieces(self._pull_entries(now))
         yield b',"streams":'
         yield from entry_pieces(self._stream_entries(now))
         for name, value in small_fields(
-            {"last_updated": iso_time(now.wall), "health": self._health_fields(now, statuses)}
+            {
+                "last_updated": iso_time(now.wall),
+                "cluster": self.cluster(),
+                "health": self._health_fields(now, statuses),
+            }
         ):
             yield b',"%s":%s' % (name.encode(), *value)
         yield b"}"
@@ -239,12 +292,15 @@ class StatusDocuments:
         streams = list(self._relay.registry)
         return {
             "status": "ok",
+            "ready": self.not_ready_because() is None,
+            "not_ready_because": self.not_ready_because(),
             "version": __version__,
             "uptime": round(self.uptime, 3),
             "last_updated": iso_time(now.wall),
             "streams": sum(stream.publisher is not None for stream in streams),
             "players": sum(1 for stream in streams for _ in stream.players),
             **health_json(statuses, now),
+            **pulls_health_json(list(self._relay.pull_statuses())),
         }
 
 
