@@ -28,6 +28,8 @@ SELECT
         -- Exactly these: a sentence that merely contains a word of them says nothing reliable.
         WHEN reason IN ('the peer closed it', 'the client closed it', 'the viewer stopped', 'the stream ended')
             THEN 'left'
+        -- Players of HLS say no goodbye: they ask for nothing any more.
+        WHEN reason LIKE 'no playlist was asked for in % s' THEN 'left'
         WHEN reason = 'the peer broke it off' THEN 'lost'
         WHEN reason = 'the server stops' THEN 'server stopped'
         ELSE 'unknown'

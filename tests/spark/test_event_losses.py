@@ -254,6 +254,8 @@ def test_only_the_exact_reasons_of_the_server_say_how_a_play_ended(make: Make) -
         "the peer closed it": "left",
         "the client closed it": "left",
         "the viewer stopped": "left",
+        "no playlist was asked for in 6 s": "left",
+        "no playlist was asked for in a while, they say": "unknown",
         "the stream ended": "left",
         "the peer broke it off": "lost",
         "the server stops": "server stopped",
