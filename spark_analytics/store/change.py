@@ -23,7 +23,15 @@ import pyarrow as pa
 from spark_analytics.errors import CatalogueError
 from spark_analytics.schemas import DAY, TABLES
 from spark_analytics.store.delta import DeltaFolder
-from spark_analytics.store.part_files import OPEN, SETTLED, PartFile, read_files, write_frame, write_rows
+from spark_analytics.store.part_files import (
+    OPEN,
+    SETTLED,
+    PartFile,
+    days_in_order,
+    read_files,
+    write_frame,
+    write_rows,
+)
 from spark_analytics.store.place import Place
 from spark_analytics.store.snapshot import Snapshot, read_by_spark
 from spark_analytics.store.versions import Pin, Versions
@@ -129,12 +137,18 @@ class Change:
                 self._removed[table].add(file)
                 self._touched.add(table)
 
-    def replace(self, table: str, rows: DataFrame | pa.Table) -> tuple[PartFile, ...]:
-        """Write rows in the place of all that are there."""
+    def replace(self, table: str, rows: pa.Table) -> tuple[PartFile, ...]:
+        """Write rows in the place of all that are there; the files of days on which nothing has changed stay."""
+        definition = TABLES[table]
         before = self.files(table)
-        new = self.add(table, rows)
-        self.drop(table, before)
-        return new
+        old = dict(days_in_order(self.arrow(table, before), definition))
+        new = dict(days_in_order(rows, definition))
+        same = {day for day, of_day in new.items() if day in old and of_day.equals(old[day])}
+        changed = [of_day for day, of_day in new.items() if day not in same]
+        written = self.add(table, pa.concat_tables(changed)) if changed else ()
+        self.drop(table, [file for file in before if file.day not in same])
+        self._touched.add(table)
+        return written
 
     def rewrite(self, table: str, files: Iterable[PartFile], change: Callable[[pa.Table], pa.Table]) -> None:
         """Write the rows of files anew, each file for itself, as a function changes them."""

@@ -168,6 +168,15 @@ def write_rows(folder: Place, table: Table, rows: pa.Table, run: str, kind: str 
     return files
 
 
+def days_in_order(rows: pa.Table, table: Table) -> Iterator[tuple[date, pa.Table]]:
+    """The rows of each day, in an order that is the same for the same rows."""
+    schema = table.arrow_schema()
+    plain = [field.name for field in schema if not pa.types.is_nested(field.type) and field.name != DAY]
+    order = [(name, "ascending") for name in (DAY, *table.sorted_by, *plain)]
+    rows = rows.select(schema.names).cast(schema).sort_by(list(dict.fromkeys(order)))
+    yield from _by_days(rows.combine_chunks())
+
+
 def _by_days(rows: pa.Table) -> Iterator[tuple[date, pa.Table]]:
     """The rows of each day, which lie together."""
     days = pc.run_end_encode(rows[DAY].combine_chunks()) if rows.num_rows else None

@@ -151,6 +151,26 @@ def test_only_files_that_are_dropped_are_replaced(tmp_path: Path) -> None:
     }
 
 
+def test_a_table_that_is_replaced_keeps_the_files_of_days_that_are_the_same(tmp_path: Path) -> None:
+    def rows(*sizes: int) -> pa.Table:
+        days = [date(2026, 1, number) for number, _ in enumerate(sizes, 1)]
+        named = [
+            table("viewers", stream="s", bytes=size, day=day, dropped_by_reason={"closed": 1})
+            for day, size in zip(days, sizes, strict=True)
+        ]
+        return pa.concat_tables([*named, *named[:1]])
+
+    catalogue = Catalogue(tmp_path)
+    for sizes in ((1, 2, 3), (1, 5, 3), (1, 5), (1, 5)):
+        with catalogue.change() as change:
+            change.replace("viewers", rows(*sizes))
+            change.publish()
+        found = catalogue.open().arrow("viewers", ["bytes"])["bytes"].to_pylist()
+        assert sorted(found) == sorted([1, *sizes])
+    # Three of the first version, and the day that has changed.
+    assert len(data_files(catalogue, "viewers")) == 4
+
+
 def test_all_names_last_before_a_version_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The power may go at any moment: a file that was not written down would be missing from the version."""
     synced: set[Path] = set()
