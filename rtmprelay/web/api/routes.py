@@ -116,7 +116,8 @@ class Routes:
         if first == "streams" and name:
             return self._stream(rest)
         media = self._find_media(segments)
-        if media is None or first in RESERVED:
+        # A slash too many is no page to watch.
+        if media is None or first in RESERVED or (rest == [""] and (first,) in self._fixed):
             raise HttpError(404, f"there is nothing here: {_KNOWN_PATHS}")
         return media
 
