@@ -97,6 +97,8 @@ class FakeRelay:
     def __init__(self) -> None:
         self.streams: dict[str, Any] = {}
         self.destinations: dict[str, Any] = {}
+        self.pulls: dict[str, Any] = {}
+        self.cluster: dict[str, Any] | None = None
         self.hello: dict[str, Any] = {
             "api_version": 1,
             "version": "0.0.0",
@@ -158,6 +160,8 @@ class FakeRelay:
             "health": health,
             "streams": self.streams,
             "destinations": self.destinations,
+            "pulls": self.pulls,
+            "cluster": self.cluster,
         }
 
     def send(self, kind: str, data: Any) -> None:

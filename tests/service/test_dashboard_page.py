@@ -122,6 +122,40 @@ def test_empty_relay_shows_help_with_its_own_addresses(browser: Browser, fake_re
     until(lambda: browser.text("[data-copy=publish-server]") == "Copied", "the copy")
 
 
+def test_pulls_and_the_cluster_are_shown_if_there_are_any(browser: Browser, fake_relay: FakeRelay) -> None:
+    show(browser, fake_relay)
+    assert browser.text("#pulls") == browser.text("#cluster") == ""
+    error = "the server refused: NetStream.Play.StreamNotFound"
+    fetched = {"stream": "live/cam", "status": "error"}
+    fake_relay.pulls["origin"] = {
+        "name": "origin",
+        "url": "rtmp://origin:1935/live/***",
+        "match": "live/*",
+        "status": "error",
+        "last_error": error,
+        "viewers": 3,
+        "streams": [fetched],
+    }
+    node = {"url": "rtmp://10.0.0.1:1935", "draining": True, "streams": 2, "players": 1500, "connections": 9}
+    directory = {"address": "redis:6379/0", "state": "ok", "last_error": None, "knowledge_age": 1.2}
+    fake_relay.cluster = {
+        "node": "two",
+        "node_url": "rtmp://10.0.0.2:1935",
+        "directory": directory,
+        "nodes": {"one": node, "two": {**node, "draining": False}},
+        "streams": {},
+    }
+    fake_relay.send_status()
+    until(lambda: "origin" in browser.text("#pulls"), "the pull")
+    shown = browser.text("#pulls")
+    for words in ("Failing", "3 viewers", "The server refused: NetStream.Play.StreamNotFound.", "live/cam"):
+        assert words in shown
+    assert "This node is two. The directory redis:6379/0 is ok" in browser.text("#cluster")
+    assert "one Draining 2 1,500 9" in browser.text("#cluster")
+    assert "two Ready" in browser.text("#cluster")
+    assert browser.complaints() == []
+
+
 def test_update_of_fifty_streams_and_fifty_destinations_is_fast(
     browser: Browser, fake_relay: FakeRelay
 ) -> None:

@@ -130,7 +130,7 @@ class Page {
     this.destinationData = destinations;
     this.streams.update(streams);
     this.destinations.update(destinations);
-    const pulls = new Map(Object.entries(status.pulls));
+    const pulls = new Map(Object.entries(status.pulls ?? {}));
     this.pulls.update(pulls);
     setHidden(byId("pulls"), pulls.size === 0);
     this.cluster.update(status.cluster);
