@@ -121,7 +121,7 @@ LAYERS = {
     **WEB,
     **JOINING,
     # Spark's workers import it, where there is no Twisted.
-    "spark_analytics": {"", "errors", "media", "amf", "flv", "files.disk"},
+    "spark_analytics": {"", "errors", "quantities", "media", "amf", "flv", "files.disk"},
 }
 WITHOUT_TWISTED = {*SANS_IO, "spark_analytics"}
 WITHOUT_TWISTED_MODULES = [
