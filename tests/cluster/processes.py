@@ -251,14 +251,22 @@ class RealCluster:
     @classmethod
     async def start(cls, folder: Path, count: int = 3, *options: str, with_sink: bool = True) -> Self:
         cluster = cls(folder, RedisServer(folder))
-        cluster.sink.service.startService()
-        if with_sink:
-            options = (*options, "--relay-to", cluster.sink.url)
-        for number in range(count):
-            cluster.nodes.append(Node(folder, f"node{number + 1}", cluster.redis.url, *options))
-        for node in cluster.nodes:
-            await node.ready()
+        try:
+            await cluster._start(count, options, with_sink)
+        except BaseException:
+            # Nobody has it yet who could stop it.
+            await cluster.stop()
+            raise
         return cluster
+
+    async def _start(self, count: int, options: tuple[str, ...], with_sink: bool) -> None:
+        self.sink.service.startService()
+        if with_sink:
+            options = (*options, "--relay-to", self.sink.url)
+        for number in range(count):
+            self.nodes.append(Node(self.folder, f"node{number + 1}", self.redis.url, *options))
+        for node in self.nodes:
+            await node.ready()
 
     async def add_behind_a_link(self, name: str) -> CuttableLink:
         """Add a node whose way to the directory can be cut."""

@@ -98,6 +98,7 @@ async def test_viewers_go_on_within_seven_seconds_after_the_owner_was_killed(clu
     assert times == sorted(times)
 
 
+@pytest.mark.full
 @real_reactor_test
 async def test_redis_that_is_away_interrupts_nothing(cluster: RealCluster) -> None:
     one, two, three = cluster.nodes
@@ -119,6 +120,7 @@ async def test_redis_that_is_away_interrupts_nothing(cluster: RealCluster) -> No
     assert cluster.sink.publishes == 1
 
 
+@pytest.mark.full
 @real_reactor_test
 async def test_owner_that_was_frozen_finds_out_that_the_stream_has_moved(cluster: RealCluster) -> None:
     one, two, three = cluster.nodes
@@ -132,13 +134,18 @@ async def test_owner_that_was_frozen_finds_out_that_the_stream_has_moved(cluster
     before = len(player.frames)
     await until(lambda: len(player.frames) > before + 30, "pictures of the new owner")
     one.thaw()
-    await until(lambda: "taken the stream over" in one.text() or "has moved" in one.text(), "the old owner")
-    assert one.ask("GET", "/cluster")["streams"]["live/cam"]["node"] == "node2"
+
+    def owner() -> str | None:
+        known: str | None = one.ask("GET", "/cluster")["streams"].get("live/cam", {}).get("node")
+        return known
+
+    await until(lambda: owner() == "node2", "the old owner to know the new one")
     assert in_order(numbers(player.frames))
     await until(lambda: cluster.sink.publishes >= 2, "the destination of the new owner")
     assert cluster.sink.most == 1
 
 
+@pytest.mark.full
 @real_reactor_test
 async def test_owner_that_is_cut_off_alone_goes_on_until_the_encoder_moves(tmp_path: Path) -> None:
     cluster = await RealCluster.start(tmp_path, 1)
