@@ -62,6 +62,8 @@ class MemoryTransport:
         self._producer: IPushProducer | None = None
         self._paused = False
         self.stalled = False
+        #: Whether the protocol wants to read now.
+        self.is_read = True
         self.closing = False
         self.aborted = False
 
@@ -101,6 +103,14 @@ class MemoryTransport:
     def closed(self) -> bool:
         """Whether the connection is over: cut, or closed with everything read."""
         return self.aborted or (self.closing and not self._size)
+
+    def pauseProducing(self) -> None:
+        """Called by the protocol."""
+        self.is_read = False
+
+    def resumeProducing(self) -> None:
+        """Called by the protocol."""
+        self.is_read = True
 
     def registerProducer(self, producer: IProducer, streaming: bool) -> None:  # noqa: N802
         """Called by the protocol."""
@@ -149,6 +159,8 @@ class MemoryClient:
         self._server = server
         self.connection = connection
         self.session = session
+        # What has been sent while the server does not read.
+        self._unread: list[bytes] = []
         #: All media that came in.
         self.frames: list[MediaFrame] = []
         #: Everything that the server told, oldest first.
@@ -186,9 +198,16 @@ class MemoryClient:
         self._server.pump()
 
     def deliver(self, data: bytes) -> None:
-        """Bytes arrive at the server."""
-        if not self.connection.lost:
-            self.connection.protocol.dataReceived(data)
+        """Bytes arrive at the server, as soon as it reads."""
+        self._unread.append(data)
+        self._deliver_unread()
+
+    def _deliver_unread(self) -> bool:
+        delivered = False
+        while self._unread and self.transport.is_read and not self.connection.lost:
+            delivered = True
+            self.connection.protocol.dataReceived(self._unread.pop(0))
+        return delivered
 
     def disconnect(self, clean: bool = True) -> None:
         """Go, without a word."""
@@ -200,6 +219,8 @@ class MemoryClient:
         upstream = self.session.bytes_to_send()
         if upstream:
             self.deliver(upstream)
+        elif self._deliver_unread():
+            return True
         downstream = self.transport.take()
         if downstream:
             for event in self.session.receive_data(downstream, self._server.clock.seconds()):

@@ -14,13 +14,15 @@ ROOT = Path(__file__).parent.parent
 
 #: Each layer, with the layers it may use besides itself. A layer is a package or a module of `rtmprelay`, or
 #: a package beside it. Only what is written here is allowed, so a new layer needs a line, and so does a new use.
-VALUES = {"errors", "secret", "media", "quantities"}
+VALUES = {"errors", "secret", "media", "quantities", "memory", "allowance"}
 SANS_IO: dict[str, set[str]] = {
     "": set(),
     "errors": set(),
     "secret": set(),
     "media": set(),
     "quantities": {"errors"},
+    "memory": set(),
+    "allowance": set(),
     "amf": {"errors"},
     "flv": VALUES | {"amf"},
     "wire": VALUES | {"amf"},

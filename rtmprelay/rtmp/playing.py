@@ -82,7 +82,7 @@ class Playing:
 
     def _reject(self, request: PlayRequested, code: str, reason: str) -> None:
         connection = self.connection
-        connection.session.reject(request.request_id, code, reason)
+        connection.reject(request.request_id, code, reason)
         connection.emit(
             events.PlayRefused(connection=connection.connection_id, stream=str(request.key), reason=reason)
         )

@@ -129,7 +129,7 @@ class Publishing:
 
     def _reject(self, request: PublishRequested, code: str, reason: str) -> None:
         connection = self.connection
-        connection.session.reject(request.request_id, code, reason)
+        connection.reject(request.request_id, code, reason)
         connection.emit(
             events.PublishRefused(connection=connection.connection_id, stream=str(request.key), reason=reason)
         )
@@ -141,18 +141,13 @@ class Publishing:
         publication = Publication(self, stream_id, key, now)
         self.publications[stream_id] = publication
         try:
-            stream = publication.stream = connection.factory.registry.publish(key, publication, now)
+            publication.stream = connection.factory.registry.publish(key, publication, now)
         except StreamBusyError as busy:
             del self.publications[stream_id]
             self._reject(request, StatusCode.PUBLISH_BAD_NAME, str(busy))
             return
         connection.session.accept(request.request_id)
         connection.emit(events.PublishStarted(connection=connection.connection_id, stream=key))
-        early = connection.permissions.take_early(stream_id)
-        if early:
-            connection.count_bitrate(early, now)
-            stream.publish_frames(early, now)
-            publication.report_codecs(stream, now)
 
     def reading_pause(self) -> tuple[float, bool]:
         """How many seconds the socket may be left unread, and whether they begin only when something has arrived."""

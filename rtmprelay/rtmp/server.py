@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, TypeVar, assert_never, cast
 
 from twisted.internet.interfaces import IAddress, IDelayedCall
 from twisted.python.failure import Failure
@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from rtmprelay import events
 from rtmprelay.access.request import AccessRequest, Action, Credentials, Verdict
+from rtmprelay.errors import LimitExceededError
 from rtmprelay.media import MediaFrame
 from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.rtmp.connection import RtmpConnection
@@ -50,7 +51,14 @@ _TIME_TO_READ_REFUSAL = 1.0
 #: Refused requests of one connection: a client with more of them is guessing keys.
 _MOST_REFUSALS = 10
 
+#: The limits that a frame exceeds which nobody gave permission for.
+_LIMITS_OF_FRAMES = frozenset({"message_size_before_publish", "assembly_size_before_publish"})
+
 _Request = TypeVar("_Request", PublishRequested, PlayRequested)
+
+
+def _discard(data: bytes) -> None:
+    """Read no more of what a client sends."""
 
 
 class RtmpServerProtocol(RtmpConnection[ServerSession]):
@@ -65,7 +73,9 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
     def __init__(self, factory: RtmpServerFactory, connection_id: str, address: IAddress | None) -> None:
         settings = factory.settings
         now = factory.clock.seconds()
-        session = ServerSession(now, settings.limits, settings.chunk_size)
+        session = ServerSession(
+            now, settings.limits, settings.chunk_size, factory.strangers_memory, factory.publishers_memory
+        )
         super().__init__(session, factory.clock, settings.limits, connection_id)
         self.factory = factory
         self.host = host_of(address)
@@ -84,6 +94,9 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         # The user whose password the `connect` has proved.
         self._user: str | None = None
         self._refusals = 0
+        self._was_rejected = False
+        # The transport, while it is left unread because the answer to a publish is awaited.
+        self._unread_transport: Any = None
 
     def emit(self, event: events.ConnectionEvent) -> None:
         self.factory.events.publish(event)
@@ -103,30 +116,37 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         if self._closing is not None:
             return
         now = self._clock.seconds()
+        session = self.session
         reading = self._reading
         publications = self._publishing.publications
+        unread = data
         try:
-            for report in self.session.receive_data(data, now):
-                if type(report) is not MediaReceived:
-                    self.handle(report, now)
-                elif (publication := publications.get(report.stream_id)) is None:
-                    self.permissions.keep_early(report.stream_id, report.frames, self.transport)
-                elif (stream := publication.stream) is not None:
-                    if self._bitrate is not None:
-                        self.count_bitrate(report.frames, now)
-                    stream.publish_frames(report.frames, now, 0.0 if reading is None else reading.waited)
-                    # Codecs are shared values, so two comparisons of identity are enough.
-                    if (
-                        stream.video_codec is not publication.video_codec
-                        or stream.audio_codec is not publication.audio_codec
-                    ):
-                        publication.report_codecs(stream, now)
-                if self.is_closing:
-                    return
+            while True:
+                for report in session.receive_data(unread, now):
+                    if type(report) is not MediaReceived:
+                        self.handle(report, now)
+                    elif (publication := publications.get(report.stream_id)) is not None and (
+                        stream := publication.stream
+                    ) is not None:
+                        if self._bitrate is not None:
+                            self.count_bitrate(report.frames, now)
+                        stream.publish_frames(report.frames, now, 0.0 if reading is None else reading.waited)
+                        # Codecs are shared values, so two comparisons of identity are enough.
+                        if (
+                            stream.video_codec is not publication.video_codec
+                            or stream.audio_codec is not publication.audio_codec
+                        ):
+                            publication.report_codecs(stream, now)
+                    if self.is_closing:
+                        return
+                if session.requests.awaited is not None or not session.channel.reader.held:
+                    break
+                # A publish has been answered at once: what the client sent behind it comes now.
+                unread = b""
         except Exception:
             self.handling_failed(Failure())
             return
-        if self.session.outgoing:
+        if session.outgoing:
             self.flush()
         if publications:
             if reading is None:
@@ -300,8 +320,57 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             else:
                 refused(request, verdict.reason)
             self.flush()
+            self._read_again()
 
         self.permissions.ask(request.stream_id, access, decided)
+        if self.session.requests.awaited == request.request_id:
+            self._leave_unread()
+
+    def _leave_unread(self) -> None:
+        """Do not read the socket until a publish is answered. The client may send media at once, and then loses none.
+
+        What comes nevertheless is held by the session, within its bounds. A connection that publishes already is read on.
+        """
+        if not self._publishing.publications and self._unread_transport is None:
+            self._unread_transport = self.transport
+            cast(Any, self.transport).pauseProducing()
+
+    def _read_again(self) -> None:
+        """A request has been answered. What is held is read now, unless `dataReceived` is about to do that."""
+        unread, self._unread_transport = self._unread_transport, None
+        if unread is None or self.is_closing:
+            return
+        if self.session.has_held_data:
+            self.dataReceived(b"")
+        if not self.is_closing:
+            unread.resumeProducing()
+
+    def reject(self, request_id: int, code: str, reason: str) -> None:
+        """Refuse a request of the client."""
+        self._was_rejected = True
+        self.session.reject(request_id, code, reason)
+
+    @override
+    def handling_failed(self, failure: Failure) -> None:
+        """A client that was refused may still be sending a frame. It is not cut off before it could read the reason."""
+        error = failure.value
+        if (
+            self._was_rejected
+            and isinstance(error, LimitExceededError)
+            and error.limit in _LIMITS_OF_FRAMES
+            and not self._playing.players
+        ):
+            self.dataReceived = _discard  # type: ignore[method-assign]
+            self.session.forget()
+            self.close_soon(str(error))
+            return
+        super().handling_failed(failure)
+
+    @override
+    def most_unread_replies(self) -> tuple[str, int]:
+        if self.session.trust.may_publish:
+            return super().most_unread_replies()
+        return "unread_replies_before_publish", self._limits.unread_replies_before_publish
 
     # -- closing ---------------------------------------------------------------------------------------------
 

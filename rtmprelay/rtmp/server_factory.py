@@ -14,6 +14,7 @@ from typing_extensions import override
 from rtmprelay.access.gate import Gate
 from rtmprelay.errors import LimitExceededError
 from rtmprelay.event_bus import EventBus
+from rtmprelay.memory import MemoryPool
 from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.rtmp.admission import Admission, AdmissionLimits, RefusalLog
 from rtmprelay.rtmp.permission import Logins
@@ -21,7 +22,7 @@ from rtmprelay.rtmp.reading_pace import ReadingPace
 from rtmprelay.rtmp.server import RtmpServerProtocol
 from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.streams.registry import StreamRegistry
-from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE, ConnectionLimits
+from rtmprelay.wire.limits import FAIR_SHARE, LARGEST_OUTGOING_CHUNK_SIZE, ConnectionLimits
 
 
 @attrs.frozen
@@ -75,6 +76,11 @@ class RtmpServerFactory(_ServerFactory):
         self.events = event_bus or EventBus()
         self.settings = settings or ServerSettings()
         self.reading_pace = ReadingPace(clock)
+        #: What all connections together have in unfinished messages, before and after a publish is accepted.
+        self.strangers_memory = MemoryPool(
+            "memory_before_publish", self.settings.limits.memory_before_publish, FAIR_SHARE
+        )
+        self.publishers_memory = MemoryPool("memory_budget")
         self.noisy = False
         self._connections: dict[str, RtmpServerProtocol] = {}
         self._admission = Admission(self.settings.admission)

@@ -8,7 +8,8 @@ from operator import attrgetter
 import attrs
 from twisted.logger import Logger
 
-from rtmprelay.amf.amf0 import AmfValue
+from rtmprelay.allowance import Allowance
+from rtmprelay.amf.amf0 import AmfValue, Budget
 from rtmprelay.flv import AnyCodec
 from rtmprelay.flv.script import decode_metadata, is_clear_data_frame, is_metadata, without_set_data_frame
 from rtmprelay.interfaces import IFrameSubscriber, IStreamPublisher
@@ -21,6 +22,9 @@ from rtmprelay.streams.limits import StreamLimits
 from rtmprelay.streams.merging import Merging, Pace
 from rtmprelay.streams.startup_cache import StartupCache
 from rtmprelay.streams.timeline import Timeline
+
+#: Seconds' worth of metadata that may come at once: a long keyframe index.
+_METADATA_SECONDS = 20
 
 _seconds = attrgetter("seconds")
 
@@ -72,6 +76,7 @@ class LiveStream:
         self._timeline = Timeline()
         self._fan_out = FanOut(merging, self._drop_failed)
         self._reading_window = merging.reading if merging else None
+        self._metadata_values = Allowance(self._limits.metadata_value_rate, _METADATA_SECONDS)
 
     @property
     def subscribers(self) -> tuple[IFrameSubscriber, ...]:
@@ -184,7 +189,7 @@ class LiveStream:
         for frame in frames:
             kind = frame.kind
             if kind is MediaKind.DATA:
-                data = self._take_data(frame)
+                data = self._take_data(frame, now)
                 if data is None:
                     continue
                 frame = data
@@ -232,15 +237,19 @@ class LiveStream:
                 window.measure(now)
             self.reading_pause = min(map(_seconds, fan_out.windows), default=window.seconds)
 
-    def _take_data(self, frame: MediaFrame) -> MediaFrame | None:
-        """A data message without its envelope; None if it is one for the server."""
+    def _take_data(self, frame: MediaFrame, now: float) -> MediaFrame | None:
+        """A data message without its envelope; None if it is one for the server, or metadata over its budget."""
         if is_clear_data_frame(frame.payload):
             self._cache.forget_startup(METADATA_KEY)
             self.metadata = {}
             return None
         payload = without_set_data_frame(frame.payload)
         if is_metadata(payload):
-            self.metadata = decode_metadata(payload) or {}
+            budget = Budget(max_values=self._metadata_values.left(now))
+            self.metadata = decode_metadata(payload, budget) or {}
+            self._metadata_values.spend(budget.used)
+            if budget.used > budget.max_values:
+                return None
         return MediaFrame(frame.kind, frame.timestamp_ms, payload)
 
     # -- calling all subscribers -----------------------------------------------------------------------------

@@ -12,10 +12,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rtmprelay import events
 from rtmprelay.access.request import ALLOWED, Action, refused
-from rtmprelay.rtmp.permission import MOST_EARLY_BYTES
 from rtmprelay.rtmp.server_factory import ServerSettings
 from rtmprelay.session.reports import PlayAccepted, PublishAccepted, StatusReceived
 from rtmprelay.testing import MemoryClient, MemoryServer
+from rtmprelay.wire.chunk_writer import encode_standalone
+from rtmprelay.wire.messages import Command, to_raw
 from tests.access.helpers import Answering, Hesitating
 from tests.helpers import group, keyframe, start_frames
 from tests.session.helpers import call
@@ -23,20 +24,9 @@ from tests.session.helpers import call
 NO = refused("not you")
 
 
-class Readable:
-    """What a transport that can be left unread has."""
-
-    def __init__(self, client: MemoryClient) -> None:
-        self.changes: list[str] = []
-        transport: Any = client.transport
-        transport.pauseProducing = self.pause
-        transport.resumeProducing = self.resume
-
-    def pause(self) -> None:
-        self.changes.append("pause")
-
-    def resume(self) -> None:
-        self.changes.append("resume")
+def encode_command(command: Command) -> bytes:
+    """A command as a client sends it on a chunk stream of its own."""
+    return encode_standalone(to_raw(command), 7, 65536)
 
 
 def accepted(client: MemoryClient) -> bool:
@@ -142,38 +132,65 @@ class AskingTests(SynchronousTestCase):
         encoder.send(*group(0))
         hesitating.say(NO)
         server.pump()
-        asking = encoder.connection.protocol.permissions
-        assert not asking._early
-        assert asking._early_bytes == 0
+        assert not encoder.connection.protocol.session.has_held_data
+        assert encoder.transport.is_read
         assert server.registry.get("live/test") is None
 
-    def test_an_encoder_that_sends_much_is_left_unread(self) -> None:
+    def test_encoder_is_left_unread_until_its_publish_is_answered(self) -> None:
         hesitating = Hesitating()
         server = self.server(hesitating)
         encoder = server.connect()
         encoder.publish("test")
-        readable = Readable(encoder)
+        self.assertFalse(encoder.transport.is_read)
         frames = [keyframe(time, 300_000) for time in range(0, 400, 100)]
-        encoder.send(*frames[:3])
-        assert readable.changes == []
-        encoder.send(frames[3])
-        assert readable.changes == ["pause"]
+        encoder.send(*frames)
+        assert server.factory.strangers_memory.used == 0
         hesitating.say(ALLOWED)
         server.pump()
-        assert readable.changes == ["pause", "resume"]
+        assert encoder.transport.is_read
         stream = server.registry.get("live/test")
         assert stream is not None
         assert stream.counters.messages == 4
 
-    def test_what_waits_is_bounded_even_if_it_is_read_on(self) -> None:
+    def test_player_is_read_while_it_waits(self) -> None:
+        server = self.server(Hesitating())
+        player = server.connect()
+        player.play("test")
+        assert player.transport.is_read
+
+    def test_media_behind_a_publish_in_one_read_is_kept(self) -> None:
+        """An encoder that does not wait, whose first read has everything in it."""
+        for answers_at_once in (True, False):
+            hesitating = Hesitating()
+            server = self.server(*([] if answers_at_once else [hesitating]))
+            encoder = server.connect()
+            encoder.session.publish("test")
+            data = encoder.session.bytes_to_send()
+            frames = [*start_frames(), keyframe(0, 100_000)]
+            encoder.session.stream_id = 1
+            data += encode_command(call("publish", 0.0, "test", "live", stream_id=1))
+            data += b"".join(encoder.session.send_media(frame) for frame in frames)
+            encoder.deliver(data)
+            if not answers_at_once:
+                hesitating.say(ALLOWED)
+            server.pump()
+            assert [one.counters.messages for one in server.registry] == [len(frames)]
+
+    def test_refused_encoder_that_sends_at_once_can_read_the_reason(self) -> None:
         hesitating = Hesitating()
         server = self.server(hesitating)
         encoder = server.connect()
         encoder.publish("test")
-        for time in range(50):
-            encoder.send(keyframe(time, 300_000))
-        assert encoder.connection.protocol.permissions._early_bytes < 3 * MOST_EARLY_BYTES
-        assert not encoder.connection.lost
+        encoder.send(keyframe(0, 300_000))
+        hesitating.say(NO)
+        server.pump()
+        assert encoder.codes == ["NetStream.Publish.Denied"]
+        assert not encoder.transport.aborted
+        encoder.send(keyframe(100, 300_000))
+        server.advance(1.2, 0.1)
+        assert encoder.connection.lost
+        assert not encoder.transport.aborted
+        assert server.factory.strangers_memory.used == 0
 
     def test_early_media_counts_for_the_bitrate(self) -> None:
         hesitating = Hesitating()
@@ -200,13 +217,11 @@ class AskingTests(SynchronousTestCase):
     def test_a_wish_that_is_taken_back(self) -> None:
         hesitating = Hesitating()
         server = self.server(hesitating)
-        for begin in (MemoryClient.publish, MemoryClient.play):
-            client = server.connect()
-            begin(client, "test")
-            client.end()
-        assert hesitating.cancelled == 2
-        assert server.registry.get("live/test") is None
-        assert not server.events_of(events.PublishRefused) + server.events_of(events.PlayRefused)
+        client = server.connect()
+        client.play("test")
+        client.end()
+        assert hesitating.cancelled == 1
+        assert not server.events_of(events.PlayRefused)
 
     def test_a_player_that_changes_its_mind_gets_what_it_wants_last(self) -> None:
         hesitating = Hesitating()
