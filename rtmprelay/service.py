@@ -26,6 +26,7 @@ from typing_extensions import override
 
 from rtmprelay import __version__
 from rtmprelay.access.gate import Gate
+from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.clock import steady
 from rtmprelay.config.relay import RelayConfig
 from rtmprelay.control import InThread, RelayControl, at_once
@@ -158,8 +159,14 @@ class RelayService(MultiService):
         _adopt_services(self.config.hooks, self._hooks)
         self._clock = reactor
         self.gate = Gate(self.config.authorizers, reactor)
+        self._refusals = RefusalReports(self.events, steady(reactor))
         self.factory = RtmpServerFactory(
-            steady(reactor), self.registry, self.events, _server_settings(self.config), self.gate
+            steady(reactor),
+            self.registry,
+            self.events,
+            _server_settings(self.config),
+            self.gate,
+            self._refusals,
         )
         self._listeners = [
             Listener(serverFromString(cast("IReactorCore", reactor), description), self.factory)
@@ -200,6 +207,7 @@ class RelayService(MultiService):
                 steady(reactor),
                 _live_media_settings(self.config),
                 gate=self.gate,
+                refusals=self._refusals,
             )
             endpoint = serverFromString(cast("IReactorCore", reactor), self.config.http.listen)
             self._http_listener = Listener(endpoint, self.http.site, "HTTP")
@@ -262,6 +270,7 @@ class RelayService(MultiService):
         if self.http is not None:
             parts.append(self.http.stop())
         await gatherResults(parts)
+        self._refusals.flush()
         await self._tell_stop()
         await self._stop_hooks()
 
@@ -340,6 +349,7 @@ def _destination_endpoint_maker(reactor: IReactorTime) -> EndpointMaker:
 def _live_media_settings(config: RelayConfig) -> LiveMediaSettings:
     """Who watches over HTTP is treated as those who watch over RTMP are."""
     return LiveMediaSettings(
+        stream_name_size=config.connection_limits.stream_name_size,
         max_viewers=config.http.max_media_readers,
         queue=config.queue_limits,
         stall_timeout=config.connection_limits.stall_timeout,

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 
 #: Each layer, with the layers it may use besides itself. A layer is a package or a module of `rtmprelay`, or
 #: a package beside it. Only what is written here is allowed, so a new layer needs a line, and so does a new use.
-VALUES = {"errors", "secret", "media", "quantities", "memory", "allowance"}
+VALUES = {"errors", "secret", "media", "quantities", "memory", "allowance", "addresses"}
 SANS_IO: dict[str, set[str]] = {
     "": set(),
     "errors": set(),
@@ -23,6 +23,7 @@ SANS_IO: dict[str, set[str]] = {
     "quantities": {"errors"},
     "memory": set(),
     "allowance": set(),
+    "addresses": set(),
     "amf": {"errors"},
     "flv": VALUES | {"amf"},
     "wire": VALUES | {"amf"},
@@ -45,7 +46,7 @@ ON_TWISTED: dict[str, set[str]] = {
     "logs": {"errors", "secret"},
     "plugin_factories": {"errors", "interfaces"},
     "streams": (BELOW_TWISTED - {"session"}) | EVENTS,
-    "access": {"errors", "secret"} | EVENTS,
+    "access": {"errors", "secret", "addresses"} | EVENTS,
     "rtmp": BELOW_TWISTED | EVENTS | SHARED | {"streams", "access"},
     "client": BELOW_TWISTED | {"rtmp"},
     "testing": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "access"},
@@ -53,7 +54,7 @@ ON_TWISTED: dict[str, set[str]] = {
     "access.authorizers": BELOW_TWISTED | EVENTS | SHARED | {"access", "http_client", "plugin_factories"},
     "outputs.base": BELOW_TWISTED | EVENTS | {"streams"},
     "web.settings": {"errors", "secret", "files"},
-    "web.server": {"", "errors", "secret", "events", "event_bus", "throttle", "rtmp", "web.settings"},
+    "web.server": {"", "errors", "secret", "events", "access", "throttle", "rtmp", "web.settings"},
     "outputs": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "outputs.base", "web.server"},
 }
 #: Siblings: each sees what is above, and not the others.
@@ -71,7 +72,7 @@ WEB: dict[str, set[str]] = {
     "web.metrics": {"", "interfaces", "events", "streams", "web.server", "web.api"},
     "web.page": {"web.server"},
     "web": EVENTS
-    | {"errors", "secret", "mp4", "streams", "access", "outputs", "web.settings", "web.server"}
+    | {"errors", "secret", "wire", "mp4", "streams", "access", "outputs", "web.settings", "web.server"}
     | {"web.api", "web.events", "web.metrics", "web.page"},
 }
 #: Where everything meets.

@@ -53,6 +53,7 @@ _VALUES = {
     "max-recordings-size": "SIZE",
     "event-log": "DIR",
     "event-log-size": "SIZE",
+    "max-event-log-size": "SIZE",
     "keep-event-log": "TIME",
     "log-level": "LEVEL",
     "log-format": "FORMAT",

@@ -88,6 +88,12 @@ class Options(OptionsOrFile):
         ["event-log", None, None, "A folder for the event log: every event as a line of JSON."],
         ["event-log-size", None, None, "The largest size of an event log file. Default: 64M"],
         ["keep-event-log", None, None, "Delete event log files that are older than this, such as 90d."],
+        [
+            "max-event-log-size",
+            None,
+            None,
+            "Delete the oldest event log files when all together are larger than this, or none. Default: 10G",
+        ],
         ["log-level", None, "info", "The lowest level that is logged: debug, info, warn or error."],
         ["log-format", None, "text", "The format of the log: text or json."],
     ]
@@ -240,10 +246,17 @@ class Options(OptionsOrFile):
             keep=self._optional("keep-event-log", lambda text: read_duration(text, SHORTEST_KEPT)),
         )
         size = self._optional("event-log-size", lambda text: read_size(text, SMALLEST_FILE))
-        for option in ("event-log-gzip", "keep-event-log", "event-log-size"):
+        for option in ("event-log-gzip", "keep-event-log", "event-log-size", "max-event-log-size"):
             if self[option] and settings.folder is None:
                 raise UsageError(f"--{option}: there is no event log; give --event-log")
-        return settings if size is None else attrs.evolve(settings, max_file_size=size)
+        if size is not None:
+            settings = attrs.evolve(settings, max_file_size=size)
+        if self["max-event-log-size"] is not None:
+            most = self._optional(
+                "max-event-log-size", lambda text: None if text == "none" else read_size(text)
+            )
+            settings = attrs.evolve(settings, max_total_size=most)
+        return settings
 
     def _plugins(self, option: str, make: Callable[[str, object], Any]) -> tuple[Any, ...]:
         from twisted.internet import reactor

@@ -73,12 +73,13 @@ class EventLogFailed(EventLogEvent):
 
 @attrs.frozen(kw_only=True)
 class EventLogDeleted(EventLogEvent):
-    """An event log was deleted because it was too old."""
+    """An event log was deleted because it was too old, or because all together were too large."""
 
     name = "event_log_deleted"
-    sentence = "Event log {path} deleted: it is too old ({bytes} bytes)"
+    sentence = "Event log {path} deleted: {reason} ({bytes} bytes)"
     path: str
     bytes: int
+    reason: str = "too old"
 
 
 @attrs.frozen(kw_only=True)
@@ -90,14 +91,14 @@ class PeerEvent(Event):
 
 @attrs.frozen(kw_only=True)
 class ConnectionRefused(PeerEvent):
-    """A connection was refused because of a limit. Published at most once a second."""
+    """A connection was refused because of a limit. Published at most once a second for each address."""
 
     name = "connection_refused"
     level = "warn"
     sentence = "Connection from {peer} refused: {reason} ({others} more since the last report)"
     reason: str
-    #: Connections that were refused since the last event of this kind.
-    others: int
+    #: Connections of this address that were refused since the last event of this kind, besides this one.
+    others: int = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -113,10 +114,10 @@ class ControlApplied(PeerEvent):
 
 @attrs.frozen(kw_only=True)
 class ControlRefused(PeerEvent):
-    """An HTTP client sent a wrong token. Published at most once a second."""
+    """An HTTP client sent a wrong token. Published at most once a second for each address."""
 
     name = "control_refused"
     level = "warn"
     sentence = "Control from {peer} refused: the token is wrong ({others} more since the last report)"
-    #: Requests that were refused since the last event of this kind.
-    others: int
+    #: Requests of this address that were refused since the last event of this kind, besides this one.
+    others: int = 0

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 
 import attrs
-from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay.errors import LimitExceededError
-from rtmprelay.event_bus import EventBus
-from rtmprelay.events import ConnectionRefused
 from rtmprelay.session.timeouts import RateLimit
-from rtmprelay.throttle import Throttle
 
 #: Addresses that are remembered as proxies. A deployment has one or two.
 _MOST_PROXIES = 64
@@ -101,19 +97,3 @@ def _decrease(counter: Counter[str], host: str) -> None:
     counter[host] -= 1
     if counter[host] <= 0:
         del counter[host]
-
-
-class RefusalLog:
-    """Reports the first refused connection at once and counts the next ones, so that a flood does not fill the log."""
-
-    def __init__(self, events: EventBus, clock: IReactorTime) -> None:
-        self._events = events
-        self._throttle = Throttle(clock)
-        #: All refusals, by limit.
-        self.by_limit: Counter[str] = Counter()
-
-    def refused(self, peer: str, limit: str, reason: str) -> None:
-        self.by_limit[limit] += 1
-        count = self._throttle.count()
-        if count:
-            self._events.publish(ConnectionRefused(peer=peer, reason=reason, others=count - 1))

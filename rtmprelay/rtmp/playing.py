@@ -83,8 +83,13 @@ class Playing:
     def _reject(self, request: PlayRequested, code: str, reason: str) -> None:
         connection = self.connection
         connection.reject(request.request_id, code, reason)
-        connection.emit(
-            events.PlayRefused(connection=connection.connection_id, stream=str(request.key), reason=reason)
+        connection.report_refusal(
+            events.PlayRefused(
+                connection=connection.connection_id,
+                stream=str(request.key),
+                peer=connection.peer,
+                reason=reason,
+            )
         )
 
     def _allowed(self, request: PlayRequested, now: float) -> None:
@@ -94,6 +99,7 @@ class Playing:
             stream = connection.factory.registry.watchable(key)
         except StreamNotFoundError as missing:
             self._reject(request, StatusCode.PLAY_STREAM_NOT_FOUND, str(missing))
+            connection.count_refusal()
             return
         except LimitExceededError as full:
             self._refused(request, str(full))

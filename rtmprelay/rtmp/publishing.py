@@ -130,8 +130,13 @@ class Publishing:
     def _reject(self, request: PublishRequested, code: str, reason: str) -> None:
         connection = self.connection
         connection.reject(request.request_id, code, reason)
-        connection.emit(
-            events.PublishRefused(connection=connection.connection_id, stream=str(request.key), reason=reason)
+        connection.report_refusal(
+            events.PublishRefused(
+                connection=connection.connection_id,
+                stream=str(request.key),
+                peer=connection.peer,
+                reason=reason,
+            )
         )
 
     def _allowed(self, request: PublishRequested, now: float) -> None:

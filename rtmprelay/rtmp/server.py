@@ -10,6 +10,7 @@ from twisted.python.failure import Failure
 from typing_extensions import override
 
 from rtmprelay import events
+from rtmprelay.access.refusals import Refusal
 from rtmprelay.access.request import AccessRequest, Action, Credentials, Verdict
 from rtmprelay.errors import LimitExceededError
 from rtmprelay.media import MediaFrame
@@ -50,6 +51,9 @@ _TIME_TO_READ_REFUSAL = 1.0
 
 #: Refused requests of one connection: a client with more of them is guessing keys.
 _MOST_REFUSALS = 10
+
+#: Message streams created and unknown commands of one connection that are told: real clients have two or three.
+_MOST_SMALL_EVENTS = 20
 
 #: The limits that a frame exceeds which nobody gave permission for.
 _LIMITS_OF_FRAMES = frozenset({"message_size_before_publish", "assembly_size_before_publish"})
@@ -95,11 +99,18 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         self._user: str | None = None
         self._refusals = 0
         self._was_rejected = False
+        self._small_events = 0
         # The transport, while it is left unread because the answer to a publish is awaited.
         self._unread_transport: Any = None
 
     def emit(self, event: events.ConnectionEvent) -> None:
         self.factory.events.publish(event)
+
+    def report_refusal(self, refusal: Refusal) -> None:
+        """Tell that something was refused, or count it."""
+        # Not `self.host`, which may be a proxy's.
+        address = None if self.transport is None else self.transport.getPeer()
+        self.factory.refusals.report(host_of(address), refusal)
 
     def now(self) -> float:
         return self._clock.seconds()
@@ -169,11 +180,11 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             case ConnectRequested():
                 self._connect_requested(report, now)
             case StreamCreated(stream_id):
-                self.emit(
+                self._emit_once_more(
                     events.MessageStreamCreated(connection=self.connection_id, message_stream=stream_id)
                 )
             case CommandNotUnderstood(name):
-                self.emit(events.CommandIgnored(connection=self.connection_id, command=name))
+                self._emit_once_more(events.CommandIgnored(connection=self.connection_id, command=name))
             case PublishRequested():
                 self._publishing.requested(report)
             case PublishEnded(stream_id):
@@ -192,6 +203,12 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
                 raise AssertionError("only the session of a client reports this")
             case _:
                 assert_never(report)
+
+    def _emit_once_more(self, event: events.ConnectionEvent) -> None:
+        """Emit an event that a client can cause with a few bytes, unless it has caused too many."""
+        self._small_events += 1
+        if self._small_events <= _MOST_SMALL_EVENTS:
+            self.emit(event)
 
     # -- the connection --------------------------------------------------------------------------------------
 
@@ -288,7 +305,11 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         self.session.reject(request.request_id, StatusCode.CONNECT_REJECTED, login.description)
         reason = "the user or the password is wrong" if login.wrong else "it was asked for a user"
         if login.wrong:
-            self.emit(events.ConnectRefused(connection=self.connection_id, app=request.app, reason=reason))
+            self.report_refusal(
+                events.ConnectRefused(
+                    connection=self.connection_id, peer=self.peer, app=request.app, reason=reason
+                )
+            )
         self.close_soon(reason)
 
     # -- permission ------------------------------------------------------------------------------------------
@@ -376,11 +397,16 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
 
     def request_refused(self, reason: str) -> None:
         """Close a client that was refused, unless it also publishes or plays. Most clients close by themselves."""
-        self._refusals += 1
-        if self._refusals > _MOST_REFUSALS:
-            self.close_politely(f"it was refused {self._refusals} times")
-        else:
+        if not self.count_refusal():
             self.close_soon(reason)
+
+    def count_refusal(self) -> bool:
+        """Close the client if it was refused too often: it is guessing. The result says whether it was."""
+        self._refusals += 1
+        if self._refusals <= _MOST_REFUSALS:
+            return False
+        self.close_politely(f"it was refused {self._refusals} times")
+        return True
 
     def close_soon(self, reason: str) -> None:
         """Close in a moment. A client that is cut off while it sends never reads the reason of the refusal."""

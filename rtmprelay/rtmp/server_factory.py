@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
@@ -12,11 +12,13 @@ from twisted.internet.protocol import Factory, Protocol
 from typing_extensions import override
 
 from rtmprelay.access.gate import Gate
+from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.errors import LimitExceededError
 from rtmprelay.event_bus import EventBus
+from rtmprelay.events import ConnectionRefused
 from rtmprelay.memory import MemoryPool
 from rtmprelay.rtmp.addresses import describe_address, host_of
-from rtmprelay.rtmp.admission import Admission, AdmissionLimits, RefusalLog
+from rtmprelay.rtmp.admission import Admission, AdmissionLimits
 from rtmprelay.rtmp.permission import Logins
 from rtmprelay.rtmp.reading_pace import ReadingPace
 from rtmprelay.rtmp.server import RtmpServerProtocol
@@ -67,6 +69,7 @@ class RtmpServerFactory(_ServerFactory):
         event_bus: EventBus | None = None,
         settings: ServerSettings | None = None,
         gate: Gate | None = None,
+        refusals: RefusalReports | None = None,
     ) -> None:
         self.clock = clock
         #: Decides who may publish and play.
@@ -86,7 +89,10 @@ class RtmpServerFactory(_ServerFactory):
         self._admission = Admission(self.settings.admission)
         self._last_number = 0
         self._stopping = False
-        self._refusals = RefusalLog(self.events, clock)
+        #: Connections that were refused, by limit.
+        self.refused_by_limit: Counter[str] = Counter()
+        #: Tells what is refused to clients.
+        self.refusals = refusals or RefusalReports(self.events, clock)
         self._waiting_for_drain: list[Deferred[None]] = []
 
     @property
@@ -99,11 +105,7 @@ class RtmpServerFactory(_ServerFactory):
 
     @property
     def connections_refused(self) -> int:
-        return self._refusals.by_limit.total()
-
-    @property
-    def refused_by_limit(self) -> Mapping[str, int]:
-        return self._refusals.by_limit
+        return self.refused_by_limit.total()
 
     def reopen(self) -> None:
         """Accept connections again after a shut-down."""
@@ -115,20 +117,24 @@ class RtmpServerFactory(_ServerFactory):
 
     @override
     def buildProtocol(self, addr: IAddress | None) -> Protocol:  # type: ignore[override]
-        peer = describe_address(addr)
         if self._stopping:
-            self._refusals.refused(peer, "stopping", "the server stops")
+            self._refuse(addr, "stopping", "the server stops")
             return RefusedConnection()
         try:
             self._admission.check(host_of(addr), self.clock.seconds())
         except LimitExceededError as error:
-            self._refusals.refused(peer, error.limit, str(error))
+            self._refuse(addr, error.limit, str(error))
             return RefusedConnection()
         self._last_number += 1
         protocol = RtmpServerProtocol(self, f"c{self._last_number:06d}", addr)
         self._connections[protocol.connection_id] = protocol
         self._admission.opened(protocol.host)
         return protocol
+
+    def _refuse(self, address: IAddress | None, limit: str, reason: str) -> None:
+        self.refused_by_limit[limit] += 1
+        refusal = ConnectionRefused(peer=describe_address(address), reason=reason)
+        self.refusals.report(host_of(address), refusal)
 
     def note_proxy(self, proxy: str) -> None:
         """Do not count connections from this address as those of one peer."""

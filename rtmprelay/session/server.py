@@ -185,7 +185,7 @@ class ServerSession:
     def _on_connect(self, request: commands.Connect, now: float, reports: list[SessionReport]) -> None:
         self._connection.connect_requested()
         self._timeouts.phase_began(now)
-        self._application = read_application(request.properties)
+        self._application = read_application(request.properties, self._limits.stream_name_size)
         client = request.properties.get("flashVer")
         client_name = client[:80] if isinstance(client, str) else ""
         request_id = self.requests.add(ConnectRequest(request.transaction_id))
@@ -236,7 +236,9 @@ class ServerSession:
     def _on_publish(self, request: commands.Publish, reports: list[SessionReport]) -> None:
         stream = self._stream(request.stream_id)
         try:
-            key, credentials = read_stream_name(self._application, request.name)
+            key, credentials = read_stream_name(
+                self._application, request.name, self._limits.stream_name_size
+            )
         except RemoteProtocolError as bad_name:
             self._refuse(stream, StatusCode.PUBLISH_BAD_NAME, str(bad_name))
             return
@@ -249,7 +251,9 @@ class ServerSession:
     def _on_play(self, request: commands.Play, reports: list[SessionReport]) -> None:
         stream = self._stream(request.stream_id)
         try:
-            key, credentials = read_stream_name(self._application, request.name)
+            key, credentials = read_stream_name(
+                self._application, request.name, self._limits.stream_name_size
+            )
         except RemoteProtocolError as bad_name:
             self._refuse(stream, StatusCode.PLAY_STREAM_NOT_FOUND, str(bad_name))
             return

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay.access.gate import Gate
+from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.web.api.control import Control, RelayControl
 from rtmprelay.web.api.routes import Routes
@@ -47,6 +48,7 @@ class HttpPart:
         media: LiveMediaSettings | None = None,
         wall_clock: Callable[[], float] = time.time,
         gate: Gate | None = None,
+        refusals: RefusalReports | None = None,
     ) -> None:
         scheduler = HttpScheduler(clock)
         self._sampler = RateSampler(relay.registry, relay.destination_bytes, clock)
@@ -54,10 +56,12 @@ class HttpPart:
         relay.events.add_sink(recent)
         self._status = StatusDocuments(relay, self._sampler, scheduler, clock, wall_clock)
         recent.add_listener(self._status.invalidate)
-        access = ControlAccess(settings.token, relay.events, clock)
+        refusals = refusals or RefusalReports(relay.events, clock)
+        access = ControlAccess(settings.token, refusals)
         self._events = EventStream(settings, self._status, self._sampler, recent, scheduler, clock)
-        media_gate = MediaGate(gate or Gate((), clock), relay.events)
-        self.media = LiveMedia(relay.registry, relay.events, media or LiveMediaSettings(), media_gate, clock)
+        media = media or LiveMediaSettings()
+        media_gate = MediaGate(gate or Gate((), clock), refusals, media.stream_name_size)
+        self.media = LiveMedia(relay.registry, relay.events, media, media_gate, clock)
         counts = EventCounts()
         relay.events.add_sink(counts)
         self._lag = ReactorLag(clock)

@@ -9,12 +9,13 @@ from urllib.parse import quote
 from twisted.internet.defer import Deferred
 
 from rtmprelay.access.gate import Gate
+from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.access.request import AccessRequest, Action, Credentials, Verdict
-from rtmprelay.event_bus import EventBus
 from rtmprelay.events import PlayRefused
 from rtmprelay.secret import Secret
 from rtmprelay.web.server.request import RelayRequest
 from rtmprelay.web.server.responses import BEARER_CHALLENGE, HttpError
+from rtmprelay.wire.limits import LONGEST_STREAM_NAME
 
 #: Sends media to a client that may have it. The argument is the client's name in the log and in events.
 SendMedia = Callable[[str], None]
@@ -23,13 +24,16 @@ SendMedia = Callable[[str], None]
 class MediaGate:
     """Asks before anything is said about a stream, even whether it is live."""
 
-    def __init__(self, gate: Gate, events: EventBus) -> None:
+    def __init__(self, gate: Gate, refusals: RefusalReports, name_size: int = LONGEST_STREAM_NAME) -> None:
         self._gate = gate
-        self._events = events
+        self._refusals = refusals
+        self._name_size = name_size
         self._numbers = count(1)
 
     def ask(self, request: RelayRequest, key: str, send: SendMedia) -> Deferred[None] | None:
         """Call `send` if the client may play the stream, now or when the verdict comes."""
+        if len(key.encode("utf-8", "replace")) > self._name_size:
+            raise HttpError(404, f"no stream has a name of more than {self._name_size} bytes")
         connection_id = f"h{next(self._numbers):06d}"
         if self._gate.is_open:
             send(connection_id)
@@ -54,9 +58,10 @@ class MediaGate:
         if verdict.allowed:
             send(question.connection)
             return
-        self._events.publish(
-            PlayRefused(connection=question.connection, stream=question.stream, reason=verdict.reason)
+        refusal = PlayRefused(
+            connection=question.connection, stream=question.stream, peer=request.peer, reason=verdict.reason
         )
+        self._refusals.report(request.client_host, refusal)
         if question.credentials.are_missing:
             raise HttpError(401, verdict.reason, BEARER_CHALLENGE)
         raise HttpError(403, verdict.reason)

@@ -21,8 +21,8 @@ LARGEST_OUTGOING_CHUNK_SIZE = 65536
 #: After how many bytes each side acknowledges them.
 WINDOW_ACKNOWLEDGEMENT_SIZE = 2_500_000
 
-#: The longest `app/name` in characters; real ones, including tokens, are shorter than 300.
-LONGEST_STREAM_KEY = 4096
+#: Bytes of UTF-8 in `app/name`, as in the name of a file. Tokens are in the query, which does not count.
+LONGEST_STREAM_NAME = 255
 
 #: What a connection that does not publish may always have in unfinished messages, however much others have: a `connect`.
 FAIR_SHARE = 3 * 1024
@@ -57,6 +57,8 @@ class ConnectionLimits:
     memory_before_publish: int = 32 * 1024 * 1024
     #: Seconds until a message that has begun is complete, before a publish is accepted: commands take one round trip.
     message_timeout: float = 10.0
+    #: Bytes of UTF-8 in the name of a stream, `app/name`. Tokens are in the query, which does not count.
+    stream_name_size: int = LONGEST_STREAM_NAME
     #: Chunk streams; encoders use four to six.
     chunk_streams: int = 64
     #: Message streams; encoders and players use one.

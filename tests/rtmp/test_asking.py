@@ -327,6 +327,18 @@ class AskingTests(SynchronousTestCase):
         (closed,) = server.events_of(events.ConnectionClosed)
         assert closed.reason == "it was refused 11 times"
 
+    def test_asking_for_streams_that_are_not_there_is_counted_as_being_refused(self) -> None:
+        server = self.server()
+        client = server.connect()
+        client.play("gone")
+        for number in range(20):
+            stream_id = client.session.stream_id
+            client.session.channel.send(call("play", 9.0, f"gone-{number}", stream_id=stream_id))
+            server.pump()
+        assert client.connection.lost
+        server.clock.advance(1)
+        assert [event.others for event in server.events_of(events.PlayRefused)] == [0, 9]
+
     def test_keys_are_in_no_event(self) -> None:
         for verdict in (ALLOWED, NO):
             server = self.server(Answering(verdict))

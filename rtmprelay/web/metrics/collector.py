@@ -203,9 +203,9 @@ class RelayCollector(Collector):
             refused,
             (
                 (("connection",), self._relay.connections_refused),
-                (("connect",), events.count(ConnectRefused)),
-                (("publish",), events.count(PublishRefused)),
-                (("play",), events.count(PlayRefused)),
+                (("connect",), events.refused(ConnectRefused)),
+                (("publish",), events.refused(PublishRefused)),
+                (("play",), events.refused(PlayRefused)),
                 (("control",), self._http.refused_tokens()),
             ),
         )

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twisted.internet.interfaces import IReactorTime
-
-from rtmprelay.event_bus import EventBus
+from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.events import ControlRefused
 from rtmprelay.secret import Secret
-from rtmprelay.throttle import Throttle
 from rtmprelay.web.server.request import RelayRequest
 from rtmprelay.web.server.responses import BEARER_CHALLENGE, HttpError
 
@@ -21,13 +18,12 @@ class ControlAccess:
     """Checks the token of requests that change something.
 
     The token is compared in constant time, and only accepted in a header, which pages of other origins cannot send.
-    Wrong tokens are reported at most once a second, so that they cannot fill the log.
+    Wrong tokens are reported at most once a second and address, so that they cannot fill the log.
     """
 
-    def __init__(self, token: Secret | None, events: EventBus, clock: IReactorTime) -> None:
+    def __init__(self, token: Secret | None, refusals: RefusalReports) -> None:
         self._token = token
-        self._events = events
-        self._throttle = Throttle(clock)
+        self._refusals = refusals
         #: Requests with a wrong token so far.
         self.refused = 0
 
@@ -44,7 +40,7 @@ class ControlAccess:
         scheme, _, token = header.partition(" ")
         if scheme.lower() == "bearer" and Secret(token.strip()) == self._token:
             return True
-        self._report_wrong_token(request.peer)
+        self._report_wrong_token(request)
         return False
 
     def require(self, request: RelayRequest) -> None:
@@ -66,11 +62,9 @@ class ControlAccess:
                 BEARER_CHALLENGE,
             )
 
-    def _report_wrong_token(self, peer: str) -> None:
+    def _report_wrong_token(self, request: RelayRequest) -> None:
         self.refused += 1
-        count = self._throttle.count()
-        if count:
-            self._events.publish(ControlRefused(peer=peer, others=count - 1))
+        self._refusals.report(request.client_host, ControlRefused(peer=request.peer))
 
 
 class CorsPolicy:

@@ -18,7 +18,7 @@ from typing_extensions import override
 from zope.interface import provider
 
 from rtmprelay import __version__
-from rtmprelay.rtmp.addresses import describe_address
+from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.web.server.responses import HttpError, Response
 
 if TYPE_CHECKING:
@@ -108,6 +108,11 @@ class RelayRequest(Request):
     def body(self) -> bytes:
         """The whole body; its size is bounded."""
         return self._body.getvalue()
+
+    @property
+    def client_host(self) -> str:
+        """The client's address without its port."""
+        return host_of(self.getClientAddress())
 
     @property
     def peer(self) -> str:
