@@ -26,6 +26,7 @@ from typing_extensions import override
 
 from rtmprelay import __version__
 from rtmprelay.access.gate import Gate
+from rtmprelay.access.guessing import GuessGuard
 from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.clock import steady
 from rtmprelay.config.relay import RelayConfig
@@ -158,7 +159,8 @@ class RelayService(MultiService):
         self._hooks = MultiService()
         _adopt_services(self.config.hooks, self._hooks)
         self._clock = reactor
-        self.gate = Gate(self.config.authorizers, reactor)
+        guard = GuessGuard(steady(reactor), self.events, self.config.guess_limits, self.config.ban)
+        self.gate = Gate(self.config.authorizers, reactor, guard=guard)
         self._refusals = RefusalReports(self.events, steady(reactor))
         self.factory = RtmpServerFactory(
             steady(reactor),

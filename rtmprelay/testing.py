@@ -33,6 +33,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rtmprelay.access.gate import Gate
+from rtmprelay.access.guessing import Ban, GuessGuard, GuessLimits
 from rtmprelay.event_bus import EventBus
 from rtmprelay.events import Event
 from rtmprelay.interfaces import IEventSink, IStreamAuthorizer
@@ -299,17 +300,21 @@ class MemoryServer:
         clock: Clock | None = None,
         merging: Merging | None = None,
         authorizers: Sequence[IStreamAuthorizer] = (),
+        guess_limits: GuessLimits | None = None,
+        ban: Ban | None = None,
     ) -> None:
         """Args:
         merging: How frames are joined under load, on the same clock; without it nothing ever waits.
         authorizers: Who says who may publish and play.
+        guess_limits, ban: How guessing keys is slowed down; without them it is not.
         """
         self.clock = clock or Clock()
         self.registry = StreamRegistry(stream_limits, merging)
         self.events: list[Event] = []
         bus = EventBus()
         bus.add_sink(self)
-        gate = Gate(authorizers, self.clock)
+        guard = GuessGuard(self.clock, bus, guess_limits, ban) if guess_limits or ban else None
+        gate = Gate(authorizers, self.clock, guard=guard)
         self.factory = RtmpServerFactory(self.clock, self.registry, bus, settings, gate)
         self._clients: list[MemoryClient] = []
         self.links: list[_MemoryLink] = []

@@ -46,7 +46,7 @@ ON_TWISTED: dict[str, set[str]] = {
     "logs": {"errors", "secret"},
     "plugin_factories": {"errors", "interfaces"},
     "streams": (BELOW_TWISTED - {"session"}) | EVENTS,
-    "access": {"errors", "secret", "addresses"} | EVENTS,
+    "access": {"errors", "secret", "addresses", "quantities"} | EVENTS,
     "rtmp": BELOW_TWISTED | EVENTS | SHARED | {"streams", "access"},
     "client": BELOW_TWISTED | {"rtmp"},
     "testing": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "access"},

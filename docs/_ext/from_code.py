@@ -55,6 +55,7 @@ _VALUES = {
     "event-log-size": "SIZE",
     "max-event-log-size": "SIZE",
     "keep-event-log": "TIME",
+    "ban": "COUNT/TIME",
     "log-level": "LEVEL",
     "log-format": "FORMAT",
     "auth": "PLUGIN:ARGUMENT",

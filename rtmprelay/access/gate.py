@@ -10,7 +10,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from rtmprelay.access.request import ALLOWED, CANNOT_TELL, AccessRequest, Verdict
+from rtmprelay.access.guessing import GuessGuard
+from rtmprelay.access.request import ALLOWED, CANNOT_TELL, TOO_MANY_WRONG, AccessRequest, Verdict
 from rtmprelay.interfaces import IStreamAuthorizer, IUserDirectory
 
 #: Seconds that an authorizer has to answer: encoders give up after 10 to 30.
@@ -25,13 +26,22 @@ class Gate:
     _log = Logger()
 
     def __init__(
-        self, authorizers: Sequence[IStreamAuthorizer], clock: IReactorTime, timeout: float = ANSWER_TIMEOUT
+        self,
+        authorizers: Sequence[IStreamAuthorizer],
+        clock: IReactorTime,
+        timeout: float = ANSWER_TIMEOUT,
+        guard: GuessGuard | None = None,
     ) -> None:
+        """Args:
+        guard: Makes guessing slow; None for no delay.
+        """
         self._authorizers = tuple(authorizers)
         #: The authorizers that know users and their passwords.
         self.directories = tuple(one for one in authorizers if IUserDirectory.providedBy(one))
         self._clock = clock
         self._timeout = timeout
+        #: Also checks the credentials that are no matter of the authorizers, such as the login.
+        self.guard = guard
 
     @property
     def is_open(self) -> bool:
@@ -42,7 +52,16 @@ class Gate:
         """Fires with the verdict and never fails. Cancelling it cancels the authorizer that is being asked."""
         if self.is_open:
             return succeed(ALLOWED)
-        return Deferred.fromCoroutine(self._ask_all(request))
+        if self.guard is None:
+            return Deferred.fromCoroutine(self._ask_all(request))
+        return Deferred.fromCoroutine(
+            self.guard.check(
+                request.host,
+                lambda: self._ask_all(request),
+                lambda verdict: _is_wrong(request, verdict),
+                TOO_MANY_WRONG,
+            )
+        ).addErrback(self._failed, "guard")
 
     async def _ask_all(self, request: AccessRequest) -> Verdict:
         for authorizer in self._authorizers:
@@ -73,6 +92,11 @@ class Gate:
                 place=_place(failure),
             )
         return CANNOT_TELL
+
+
+def _is_wrong(request: AccessRequest, verdict: Verdict) -> bool:
+    """Whether a client brought something, and it was not the right thing."""
+    return not verdict.allowed and verdict != CANNOT_TELL and not request.credentials.are_missing
 
 
 def _checked(answer: object) -> Verdict:

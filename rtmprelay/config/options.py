@@ -13,6 +13,7 @@ from twisted.python.usage import UsageError
 from typing_extensions import override
 
 from rtmprelay import __version__, logs
+from rtmprelay.access.guessing import read_ban
 from rtmprelay.config import relay as config
 from rtmprelay.config.limits import limits_help, with_limits
 from rtmprelay.config.parsing import OptionsOrFile
@@ -94,6 +95,12 @@ class Options(OptionsOrFile):
             None,
             "Delete the oldest event log files when all together are larger than this, or none. Default: 10G",
         ],
+        [
+            "ban",
+            None,
+            None,
+            "Shut out an address that sends so many wrong keys or tokens in so much time, for as long: 20/10m.",
+        ],
         ["log-level", None, "info", "The lowest level that is logged: debug, info, warn or error."],
         ["log-format", None, "text", "The format of the log: text or json."],
     ]
@@ -164,6 +171,7 @@ class Options(OptionsOrFile):
             recording=self.recording(),
             http=self.http(),
             relay_config=self["relay-config"],
+            ban=self._optional("ban", read_ban),
             event_log=self.event_log(),
             authorizers=self._plugins("auth", make_authorizer),
             hooks=self._plugins("hook", make_event_sink),

@@ -6,6 +6,7 @@ import re
 
 import attrs
 
+from rtmprelay.access.guessing import Ban, GuessLimits
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import EventLogSettings
@@ -73,6 +74,9 @@ class RelayConfig:
     #: The longest that a frame may wait to be sent together with others under load, in seconds; 0 switches merging off.
     merge_window: float = attrs.field(default=0.04, validator=_check_merge_window)
     admission_limits: AdmissionLimits = attrs.field(factory=AdmissionLimits)
+    guess_limits: GuessLimits = attrs.field(factory=GuessLimits)
+    #: Addresses that send too many wrong keys, passwords and tokens are shut out for a while; None for never.
+    ban: Ban | None = None
     #: The highest bitrate of one publisher in kilobits per second, averaged over ten seconds; None for no limit.
     max_publisher_kbps: int | None = None
     #: Seconds between two statistics events of a connection.

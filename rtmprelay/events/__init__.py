@@ -48,6 +48,7 @@ from rtmprelay.events.recordings import (
     RecordingStarted,
 )
 from rtmprelay.events.relay import (
+    AddressBanned,
     ConnectionRefused,
     ControlApplied,
     ControlRefused,
@@ -55,6 +56,7 @@ from rtmprelay.events.relay import (
     EventLogEvent,
     EventLogFailed,
     EventsLost,
+    GuessingSlowed,
     PeerEvent,
     RelayEvent,
     ServerAlive,
@@ -66,6 +68,7 @@ from rtmprelay.events.relay import (
 AnyEvent = RelayEvent | ConnectionEvent | DestinationEvent | RecordingEvent | EventLogEvent | PeerEvent
 
 __all__ = [
+    "AddressBanned",
     "AnyEvent",
     "ClientConnected",
     "CodecDetected",
@@ -93,6 +96,7 @@ __all__ = [
     "EventLogEvent",
     "EventLogFailed",
     "EventsLost",
+    "GuessingSlowed",
     "HandshakeCompleted",
     "MediaStatistics",
     "MessageStreamCreated",

@@ -102,6 +102,29 @@ class ConnectionRefused(PeerEvent):
 
 
 @attrs.frozen(kw_only=True)
+class GuessingSlowed(PeerEvent):
+    """An address sends wrong keys, passwords or tokens, and its answers come late. Published once a minute at most."""
+
+    name = "guessing_slowed"
+    level = "warn"
+    sentence = "{peer} sent {wrong} wrong keys, passwords or tokens: the next answer takes {delay:.1f} s"
+    #: How many were wrong so far.
+    wrong: int
+    delay: float
+
+
+@attrs.frozen(kw_only=True)
+class AddressBanned(PeerEvent):
+    """An address sent too many wrong keys, passwords or tokens, and is shut out for a while."""
+
+    name = "address_banned"
+    level = "warn"
+    sentence = "{peer} is shut out for {seconds:.0f} s: it sent {wrong} wrong keys, passwords or tokens"
+    wrong: int
+    seconds: float
+
+
+@attrs.frozen(kw_only=True)
 class ControlApplied(PeerEvent):
     """A client with the token changed something over HTTP."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.python.failure import Failure
 
 from rtmprelay.access.gate import Gate
-from rtmprelay.access.request import AccessRequest, Credentials, Verdict
+from rtmprelay.access.request import TOO_MANY_WRONG, AccessRequest, Credentials, Verdict
 from rtmprelay.secret import Secret
 from rtmprelay.session.adobe import WANTS_USER, AdobeLogin, LoginAccepted, LoginRefused
 
@@ -66,17 +66,37 @@ class Permissions:
             self.withdraw(stream_id)
 
 
+#: The outcome for an address that sent too many wrong passwords.
+_TOO_MANY = LoginRefused(TOO_MANY_WRONG.reason, wrong=True)
+
+
+def _is_wrong(outcome: LoginAccepted | LoginRefused | None) -> bool:
+    return isinstance(outcome, LoginRefused) and outcome.wrong
+
+
 class Logins:
     """Checks Adobe's authentication for all connections of a server, if an authorizer has users."""
 
     def __init__(self, gate: Gate) -> None:
         self._directories = gate.directories
+        self._guard = gate.guard
         self._login = AdobeLogin()
 
-    def check(self, app: str, query: Secret, now: float) -> LoginAccepted | LoginRefused | None:
+    def check(
+        self, host: str, app: str, query: Secret, now: float
+    ) -> Deferred[LoginAccepted | LoginRefused | None]:
         """The outcome of the login in the query of a `connect`; None if no login is needed."""
         if not self._directories:
-            return None
+            return succeed(None)
+        if self._guard is None:
+            return succeed(self._judge(app, query, now))
+
+        async def judge() -> LoginAccepted | LoginRefused | None:
+            return self._judge(app, query, now)
+
+        return Deferred.fromCoroutine(self._guard.check(host, judge, _is_wrong, _TOO_MANY))
+
+    def _judge(self, app: str, query: Secret, now: float) -> LoginAccepted | LoginRefused | None:
         outcome = self._login.judge(query, self._passwords_of, now)
         if outcome is None and self._wants_user(app, query):
             return LoginRefused(WANTS_USER)

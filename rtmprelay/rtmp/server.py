@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, assert_never, cast
 
+from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IAddress, IDelayedCall
 from twisted.python.failure import Failure
 from typing_extensions import override
@@ -15,12 +16,13 @@ from rtmprelay.access.request import AccessRequest, Action, Credentials, Verdict
 from rtmprelay.errors import LimitExceededError
 from rtmprelay.media import MediaFrame
 from rtmprelay.rtmp.addresses import describe_address, host_of
+from rtmprelay.rtmp.connecting import Connecting
 from rtmprelay.rtmp.connection import RtmpConnection
 from rtmprelay.rtmp.permission import Permissions
 from rtmprelay.rtmp.playing import Player, Playing
 from rtmprelay.rtmp.publishing import Publishing
 from rtmprelay.rtmp.reading_pace import Reading
-from rtmprelay.session.adobe import LoginRefused, without_login
+from rtmprelay.session.adobe import without_login
 from rtmprelay.session.reports import (
     CommandNotUnderstood,
     ConnectAccepted,
@@ -41,7 +43,6 @@ from rtmprelay.session.reports import (
 )
 from rtmprelay.session.server import ServerSession
 from rtmprelay.session.timeouts import RateLimit
-from rtmprelay.wire.commands import StatusCode
 
 if TYPE_CHECKING:
     from rtmprelay.rtmp.server_factory import RtmpServerFactory
@@ -56,7 +57,7 @@ _MOST_REFUSALS = 10
 _MOST_SMALL_EVENTS = 20
 
 #: The limits that a frame exceeds which nobody gave permission for.
-_LIMITS_OF_FRAMES = frozenset({"message_size_before_publish", "assembly_size_before_publish"})
+_FRAME_LIMITS = ("message_size_before_publish", "assembly_size_before_publish")
 
 _Request = TypeVar("_Request", PublishRequested, PlayRequested)
 
@@ -87,6 +88,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         self.peer = describe_address(address)
         # A failure after a verdict may be the client's: media that came before the verdict may exceed a limit.
         self.permissions = Permissions(factory.gate, self.handling_failed)
+        self._connecting = Connecting(self)
         self._publishing = Publishing(self)
         self._playing = Playing(self)
         self._began = now
@@ -95,8 +97,6 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         self._reading: Reading | None = None
         most = settings.max_publisher_kbps
         self._bitrate = None if most is None else RateLimit("max_publisher_kbps", most * 125, now)
-        # The user whose password the `connect` has proved.
-        self._user: str | None = None
         self._refusals = 0
         self._was_rejected = False
         self._small_events = 0
@@ -105,6 +105,11 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
 
     def emit(self, event: events.ConnectionEvent) -> None:
         self.factory.events.publish(event)
+
+    @property
+    def client_host(self) -> str:
+        """Not `host`, which may be a proxy's. A unix socket has none."""
+        return str(getattr(self.transport and self.transport.getPeer(), "host", ""))
 
     def report_refusal(self, refusal: Refusal) -> None:
         """Tell that something was refused, or count it."""
@@ -178,7 +183,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             case HandshakeDone():
                 self._handshake_done(report)
             case ConnectRequested():
-                self._connect_requested(report, now)
+                self._connecting.requested(report, now)
             case StreamCreated(stream_id):
                 self._emit_once_more(
                     events.MessageStreamCreated(connection=self.connection_id, message_stream=stream_id)
@@ -246,6 +251,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
     @override
     def closed(self, reason: str) -> None:
         self.permissions.withdraw_all()
+        self._connecting.cancel()
         if self._close_timer is not None:
             self._close_timer.cancel()
         if self._reading is not None:
@@ -275,42 +281,13 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
     # -- connecting ------------------------------------------------------------------------------------------
 
     def _handshake_done(self, report: HandshakeDone) -> None:
-        self._note_proxy()
-        form = "digest" if report.digest else "simple"
-        self.emit(events.HandshakeCompleted(connection=self.connection_id, form=form))
-
-    def _note_proxy(self) -> None:
-        """Take the address from the PROXY protocol, which becomes known only with the first bytes."""
+        # The address from the PROXY protocol becomes known only with the first bytes.
         address = self.transport.getPeer() if self.transport is not None else None
         if host_of(address) != self.host:
             self.factory.note_proxy(self.host)
             self.peer = describe_address(address)
-
-    def _connect_requested(self, request: ConnectRequested, now: float) -> None:
-        login = self.factory.logins.check(request.app, request.credentials, now)
-        if isinstance(login, LoginRefused):
-            self._refuse_login(request, login)
-            return
-        if login is not None:
-            self._user = login.user
-        self.session.accept(request.request_id)
-        self.factory.has_connected(self)
-        self.emit(
-            events.ClientConnected(
-                connection=self.connection_id, peer=self.peer, app=request.app, client=request.client
-            )
-        )
-
-    def _refuse_login(self, request: ConnectRequested, login: LoginRefused) -> None:
-        self.session.reject(request.request_id, StatusCode.CONNECT_REJECTED, login.description)
-        reason = "the user or the password is wrong" if login.wrong else "it was asked for a user"
-        if login.wrong:
-            self.report_refusal(
-                events.ConnectRefused(
-                    connection=self.connection_id, peer=self.peer, app=request.app, reason=reason
-                )
-            )
-        self.close_soon(reason)
+        form = "digest" if report.digest else "simple"
+        self.emit(events.HandshakeCompleted(connection=self.connection_id, form=form))
 
     # -- permission ------------------------------------------------------------------------------------------
 
@@ -325,11 +302,10 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         access = AccessRequest(
             action=action,
             stream=str(request.key),
-            # Not `self.host`, which may be a proxy's. A unix socket has no host.
-            host=str(getattr(self.transport and self.transport.getPeer(), "host", "")),
+            host=self.client_host,
             connection=self.connection_id,
             protocol="rtmp",
-            credentials=Credentials(without_login(request.credentials), self._user),
+            credentials=Credentials(without_login(request.credentials), self._connecting.user),
         )
 
         def decided(verdict: Verdict) -> None:
@@ -341,22 +317,22 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             else:
                 refused(request, verdict.reason)
             self.flush()
-            self._read_again()
+            self.read_again()
 
         self.permissions.ask(request.stream_id, access, decided)
-        if self.session.requests.awaited == request.request_id:
-            self._leave_unread()
+        self.leave_unread(request.request_id)
 
-    def _leave_unread(self) -> None:
-        """Do not read the socket until a publish is answered. The client may send media at once, and then loses none.
+    def leave_unread(self, request_id: int) -> None:
+        """Do not read the socket while this request is awaited. The client may send media at once, and then loses none.
 
         What comes nevertheless is held by the session, within its bounds. A connection that publishes already is read on.
         """
-        if not self._publishing.publications and self._unread_transport is None:
+        awaited = self.session.requests.awaited == request_id
+        if awaited and not self._publishing.publications and self._unread_transport is None:
             self._unread_transport = self.transport
             cast(Any, self.transport).pauseProducing()
 
-    def _read_again(self) -> None:
+    def read_again(self) -> None:
         """A request has been answered. What is held is read now, unless `dataReceived` is about to do that."""
         unread, self._unread_transport = self._unread_transport, None
         if unread is None or self.is_closing:
@@ -375,10 +351,11 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
     def handling_failed(self, failure: Failure) -> None:
         """A client that was refused may still be sending a frame. It is not cut off before it could read the reason."""
         error = failure.value
+        if isinstance(error, CancelledError):
+            return
         if (
             self._was_rejected
-            and isinstance(error, LimitExceededError)
-            and error.limit in _LIMITS_OF_FRAMES
+            and (isinstance(error, LimitExceededError) and error.limit in _FRAME_LIMITS)
             and not self._playing.players
         ):
             self.dataReceived = _discard  # type: ignore[method-assign]

@@ -120,6 +120,9 @@ class RtmpServerFactory(_ServerFactory):
         if self._stopping:
             self._refuse(addr, "stopping", "the server stops")
             return RefusedConnection()
+        if self.gate.guard is not None and self.gate.guard.is_banned(host_of(addr)):
+            self._refuse(addr, "ban", "too many wrong keys came from there (see --ban)")
+            return RefusedConnection()
         try:
             self._admission.check(host_of(addr), self.clock.seconds())
         except LimitExceededError as error:

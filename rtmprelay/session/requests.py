@@ -34,7 +34,8 @@ class PendingRequests:
     """Requests by number. An answer to one that is not there any more means nothing.
 
     Attributes:
-        awaited: The number of a request to publish; None if none is there. Until it is answered, nothing else is read.
+        awaited: The number of a request to connect or to publish; None if none is there. Until it is answered, nothing
+            else is read.
     """
 
     def __init__(self) -> None:
@@ -46,7 +47,7 @@ class PendingRequests:
         """Add a request; returns its number."""
         self._last_number += 1
         self._requests[self._last_number] = request
-        if isinstance(request, StreamRequest) and request.play is None:
+        if not isinstance(request, StreamRequest) or request.play is None:
             self.awaited = self._last_number
         return self._last_number
 

@@ -57,10 +57,12 @@ class HttpPart:
         self._status = StatusDocuments(relay, self._sampler, scheduler, clock, wall_clock)
         recent.add_listener(self._status.invalidate)
         refusals = refusals or RefusalReports(relay.events, clock)
-        access = ControlAccess(settings.token, refusals)
+        gate = gate or Gate((), clock)
+        guard = gate.guard
+        access = ControlAccess(settings.token, refusals, guard)
         self._events = EventStream(settings, self._status, self._sampler, recent, scheduler, clock)
         media = media or LiveMediaSettings()
-        media_gate = MediaGate(gate or Gate((), clock), refusals, media.stream_name_size)
+        media_gate = MediaGate(gate, refusals, media.stream_name_size)
         self.media = LiveMedia(relay.registry, relay.events, media, media_gate, clock)
         counts = EventCounts()
         relay.events.add_sink(counts)
@@ -72,6 +74,8 @@ class HttpPart:
             lambda: self._events.client_count,
             lambda: self.site.responses,
             lambda: access.refused,
+            lambda: 0 if guard is None else guard.wrong,
+            lambda: 0 if guard is None else guard.unchecked,
         )
         collector = RelayCollector(
             relay, self._sampler, counts, self._lag, lambda: self._status.uptime, figures, labels

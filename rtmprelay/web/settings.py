@@ -17,7 +17,7 @@ from rtmprelay.secret import Secret
 TOKEN_VARIABLE = "RTMPRELAY_HTTP_TOKEN"  # noqa: S105
 
 #: Characters. Anybody who guesses the token can change what the relay does.
-MIN_TOKEN = 8
+MIN_TOKEN = 16
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+", re.IGNORECASE)
 

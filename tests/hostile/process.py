@@ -34,8 +34,9 @@ _PATIENCE = {
     "stall_timeout": "4",
     # A machine that is busy with other things may be slower than the usual bound, and then nobody goes over it.
     "chunk_rate": "1000",
-    # All of them come from here.
+    # All of them come from here, and those who guess must not delay the others.
     "connection_rate_per_address": "none",
+    "guess_delay": "0",
 }
 
 #: Seconds; short, so that it is the server that lets go, and not Python's collector sooner or later.

@@ -11,7 +11,8 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from rtmprelay import events
-from rtmprelay.access.request import ALLOWED, Action, refused
+from rtmprelay.access.guessing import Ban, GuessLimits
+from rtmprelay.access.request import ALLOWED, Action, Verdict, refused
 from rtmprelay.rtmp.server_factory import ServerSettings
 from rtmprelay.session.reports import PlayAccepted, PublishAccepted, StatusReceived
 from rtmprelay.testing import MemoryClient, MemoryServer
@@ -338,6 +339,44 @@ class AskingTests(SynchronousTestCase):
         assert client.connection.lost
         server.clock.advance(1)
         assert [event.others for event in server.events_of(events.PlayRefused)] == [0, 9]
+
+    def test_wrong_key_is_answered_late_and_a_right_one_beside_it_at_once(self) -> None:
+        def answer() -> Verdict:
+            parameters = answering.asked[-1].credentials.parameters()
+            return ALLOWED if parameters["key"].reveal() == "right" else NO
+
+        answering = Answering(answer)
+        server = MemoryServer(authorizers=[answering], guess_limits=GuessLimits())
+        wrong = server.connect()
+        wrong.publish("test?key=wrong")
+        assert wrong.codes == []
+        self.assertFalse(wrong.transport.is_read)
+        right = server.connect()
+        right.publish("test?key=right")
+        assert accepted(right)
+        server.advance(1.1, 0.1)
+        assert wrong.codes == ["NetStream.Publish.Denied"]
+        server.advance(1.1, 0.1)
+        assert wrong.connection.lost
+
+    def test_guesser_that_closes_leaves_no_timer(self) -> None:
+        server = MemoryServer(authorizers=[Answering(NO)], guess_limits=GuessLimits())
+        wrong = server.connect()
+        wrong.publish("test?key=wrong")
+        wrong.disconnect()
+        assert not server.clock.getDelayedCalls()
+
+    def test_banned_address_is_not_taken(self) -> None:
+        server = MemoryServer(authorizers=[Answering(NO)], ban=Ban(3, 60))
+        for _ in range(3):
+            server.connect().publish("test?key=wrong")
+            server.advance(5)
+        assert server.open("192.0.2.1") is None
+        assert server.open("192.0.2.2") is not None
+        (refusal,) = server.events_of(events.ConnectionRefused)
+        assert "--ban" in refusal.reason
+        server.advance(60)
+        assert server.open("192.0.2.1") is not None
 
     def test_keys_are_in_no_event(self) -> None:
         for verdict in (ALLOWED, NO):

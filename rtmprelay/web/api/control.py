@@ -14,7 +14,13 @@ from rtmprelay.event_bus import EventBus
 from rtmprelay.events import ControlApplied
 from rtmprelay.web.api.status import StatusDocuments
 from rtmprelay.web.server.access import ControlAccess
-from rtmprelay.web.server.request import RelayRequest, read_json_object, refuse_unknown, take_flag
+from rtmprelay.web.server.request import (
+    RelayRequest,
+    read_json_object,
+    refuse_unknown,
+    take_flag,
+    until_gone,
+)
 from rtmprelay.web.server.responses import Headers, HttpError, Response, document
 
 #: A position in the configuration file, as a path from its root.
@@ -69,11 +75,14 @@ class Control:
         self._status = status
         self._access = access
 
-    def overview(self, request: RelayRequest) -> Response:
+    def overview(self, request: RelayRequest) -> Deferred[Response]:
         """GET /control: whether changes are allowed at all, and with the token of this request."""
+        return until_gone(request, self._overview(request))
+
+    async def _overview(self, request: RelayRequest) -> Response:
         fields = {
             "changes_allowed": self._access.changes_allowed,
-            "authorized": self._access.is_authorized(request),
+            "authorized": await self._access.is_authorized(request),
         }
         return Response(document(fields), cross_origin=False)
 
@@ -155,8 +164,9 @@ class Control:
     def _change(
         self, request: RelayRequest, change: Callable[[RelayRequest], Awaitable[Response]]
     ) -> Deferred[Response]:
-        self._access.require(request)
-        return Deferred.fromCoroutine(self._with_http_errors(request, change))
+        # A client that is gone waits for no answer; a change that has begun is finished.
+        allowed = until_gone(request, self._access.require(request))
+        return allowed.addCallback(lambda _: Deferred.fromCoroutine(self._with_http_errors(request, change)))
 
     async def _with_http_errors(
         self, request: RelayRequest, change: Callable[[RelayRequest], Awaitable[Response]]

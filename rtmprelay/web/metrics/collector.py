@@ -84,6 +84,9 @@ class HttpFigures:
     event_readers: Callable[[], int]
     responses: Callable[[], dict[int, int]]
     refused_tokens: Callable[[], int]
+    #: Keys, passwords and tokens that were wrong, and those that were not even checked.
+    wrong_guesses: Callable[[], int]
+    unchecked_guesses: Callable[[], int]
 
 
 @attrs.define(eq=False)
@@ -208,6 +211,11 @@ class RelayCollector(Collector):
                 (("play",), events.refused(PlayRefused)),
                 (("control",), self._http.refused_tokens()),
             ),
+        )
+        guesses = counter("guesses", "Keys, passwords and tokens that were wrong, or not checked.", "outcome")
+        http = self._http
+        yield labelled(
+            guesses, [(("wrong",), http.wrong_guesses()), (("unchecked",), http.unchecked_guesses())]
         )
 
     def _reactor(self) -> Iterator[Metric]:

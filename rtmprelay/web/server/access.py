@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rtmprelay.access.guessing import GuessGuard
 from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.events import ControlRefused
 from rtmprelay.secret import Secret
@@ -21,9 +22,12 @@ class ControlAccess:
     Wrong tokens are reported at most once a second and address, so that they cannot fill the log.
     """
 
-    def __init__(self, token: Secret | None, refusals: RefusalReports) -> None:
+    def __init__(
+        self, token: Secret | None, refusals: RefusalReports, guard: GuessGuard | None = None
+    ) -> None:
         self._token = token
         self._refusals = refusals
+        self._guard = guard
         #: Requests with a wrong token so far.
         self.refused = 0
 
@@ -32,18 +36,28 @@ class ControlAccess:
         """Whether the server has a token at all."""
         return self._token is not None
 
-    def is_authorized(self, request: RelayRequest) -> bool:
-        """Whether a request has the right token. A wrong one is counted and reported."""
+    async def is_authorized(self, request: RelayRequest) -> bool:
+        """Whether a request has the right token. A wrong one is counted and reported, and the answer takes a while."""
         header = request.header(b"Authorization")
         if not header or self._token is None:
             return False
-        scheme, _, token = header.partition(" ")
-        if scheme.lower() == "bearer" and Secret(token.strip()) == self._token:
-            return True
-        self._report_wrong_token(request)
-        return False
 
-    def require(self, request: RelayRequest) -> None:
+        async def check() -> bool:
+            return self._is_right(header)
+
+        if self._guard is None:
+            right = await check()
+        else:
+            right = await self._guard.check(request.client_host, check, lambda right: not right, False)
+        if not right:
+            self._report_wrong_token(request)
+        return right
+
+    def _is_right(self, header: str) -> bool:
+        scheme, _, token = header.partition(" ")
+        return scheme.lower() == "bearer" and Secret(token.strip()) == self._token
+
+    async def require(self, request: RelayRequest) -> None:
         """Raise `HttpError` unless the request may change things."""
         if self._token is None:
             raise HttpError(
@@ -55,7 +69,7 @@ class ControlAccess:
             raise HttpError(
                 401, "a token is needed: send it as 'Authorization: Bearer TOKEN'", BEARER_CHALLENGE
             )
-        if not self.is_authorized(request):
+        if not await self.is_authorized(request):
             raise HttpError(
                 401,
                 "the token is wrong: send the server's --http-token as 'Authorization: Bearer TOKEN'",

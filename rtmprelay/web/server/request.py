@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Coroutine
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.http import datetimeToString
@@ -23,6 +23,8 @@ from rtmprelay.web.server.responses import HttpError, Response
 
 if TYPE_CHECKING:
     from rtmprelay.web.server.site import BoundedChannel, RelaySite
+
+_T = TypeVar("_T")
 
 _SERVER = b"rtmprelay/" + __version__.encode()
 
@@ -151,6 +153,9 @@ class RelayRequest(Request):
     def _send_error(self, failure: Failure) -> None:
         if isinstance(failure.value, HttpError):
             self.send(failure.value.response())
+        elif failure.check(CancelledError) and self._disconnected:
+            # Nobody is left to answer.
+            return
         else:
             self._report_bug(failure)
 
@@ -182,6 +187,14 @@ class RelayRequest(Request):
     def processingFailed(self, reason: Failure) -> Any:
         self._report_bug(reason)
         return reason
+
+
+def until_gone(request: RelayRequest, work: Coroutine[Deferred[Any], Any, _T]) -> Deferred[_T]:
+    """Do something for a request, and cancel that if the client goes."""
+    doing = Deferred.fromCoroutine(work)
+    if not doing.called:
+        request.notifyFinish().addErrback(lambda _: doing.cancel())
+    return doing
 
 
 # What a request is answered with: a response, now or later; None if the handler writes to the request itself.
