@@ -241,7 +241,13 @@ class LimitList(FromCode):
     def lines(self) -> Iterator[str]:
         """Each limit as `--limit` takes it, and what it bounds; first those of one connection."""
         whole = config.RelayConfig()
-        groups = (whole.connection_limits, whole.admission_limits, whole.stream_limits, whole.queue_limits)
+        groups = (
+            whole.connection_limits,
+            whole.admission_limits,
+            whole.guess_limits,
+            whole.stream_limits,
+            whole.queue_limits,
+        )
         rows = []
         for group in groups:
             meanings = comments_of(type(group).__module__)
