@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 from twisted.internet.defer import Deferred, DeferredLock, succeed
 
+from rtmprelay.access.refused_addresses import RefusedAddress
 from rtmprelay.destinations.config_file import RelayFile, destination_from_entry
 from rtmprelay.destinations.manager import Changes, DestinationManager
 from rtmprelay.destinations.settings import DestinationSettings, refuse_duplicates
@@ -64,6 +65,10 @@ class RelayControl:
     def refusals_by_limit(self) -> Mapping[str, int]:
         """How many connections and players were refused so far, by the limit that they would have exceeded."""
         return {**self._factory.refused_by_limit, "max_players": self.registry.players_refused}
+
+    def refused_addresses(self) -> Sequence[RefusedAddress]:
+        """Addresses that were over a limit for one address in the last minutes."""
+        return self._factory.refused_addresses.recent()
 
     def rtmp_ports(self) -> Sequence[tuple[str, int]]:
         """The RTMP listeners: `rtmp` or `rtmps`, and the port."""

@@ -210,6 +210,7 @@ class RelayService(MultiService):
                 _live_media_settings(self.config),
                 gate=self.gate,
                 refusals=self._refusals,
+                refused_addresses=self.factory.refused_addresses,
             )
             endpoint = serverFromString(cast("IReactorCore", reactor), self.config.http.listen)
             self._http_listener = Listener(endpoint, self.http.site, "HTTP")

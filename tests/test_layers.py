@@ -23,7 +23,7 @@ SANS_IO: dict[str, set[str]] = {
     "quantities": {"errors"},
     "memory": set(),
     "allowance": set(),
-    "addresses": set(),
+    "addresses": {"errors"},
     "amf": {"errors"},
     "flv": VALUES | {"amf"},
     "wire": VALUES | {"amf"},
@@ -53,8 +53,8 @@ ON_TWISTED: dict[str, set[str]] = {
     "http_client": BELOW_TWISTED | SHARED | {"plugin_factories"},
     "access.authorizers": BELOW_TWISTED | EVENTS | SHARED | {"access", "http_client", "plugin_factories"},
     "outputs.base": BELOW_TWISTED | EVENTS | {"streams"},
-    "web.settings": {"errors", "secret", "files"},
-    "web.server": {"", "errors", "secret", "events", "access", "throttle", "rtmp", "web.settings"},
+    "web.settings": {"errors", "secret", "files", "addresses"},
+    "web.server": {"", "errors", "secret", "addresses", "events", "access", "rtmp", "web.settings"},
     "outputs": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "outputs.base", "web.server"},
 }
 #: Siblings: each sees what is above, and not the others.
@@ -67,7 +67,18 @@ ABOVE_SIBLINGS = (
 )
 #: The parts of `web` above its server, and `web` itself, which joins them.
 WEB: dict[str, set[str]] = {
-    "web.api": {"", "errors", "media", "amf", "flv", "events", "event_bus", "streams", "web.server"},
+    "web.api": {
+        "",
+        "access",
+        "errors",
+        "media",
+        "amf",
+        "flv",
+        "events",
+        "event_bus",
+        "streams",
+        "web.server",
+    },
     "web.events": {"", "interfaces", "events", "web.settings", "web.server", "web.api"},
     "web.metrics": {"", "interfaces", "events", "streams", "web.server", "web.api"},
     "web.page": {"web.server"},

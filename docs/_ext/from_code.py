@@ -64,6 +64,7 @@ _VALUES = {
     "relay-to": "URL",
     "record": "GLOB",
     "http-cors": "ORIGIN",
+    "trusted-proxy": "CIDR",
 }
 
 
@@ -235,6 +236,10 @@ def default_of(field: attrs.Attribute[Any]) -> str:
     return "none" if default is None else f"``{json.dumps(default)}``"
 
 
+#: Fields of a group of limits that are none.
+NOT_LIMITS = {("HttpSettings", "listen"), ("HttpSettings", "token")}
+
+
 class LimitList(FromCode):
     """All limits that `--limit` knows."""
 
@@ -247,11 +252,16 @@ class LimitList(FromCode):
             whole.guess_limits,
             whole.stream_limits,
             whole.queue_limits,
+            whole.http,
         )
         rows = []
         for group in groups:
             meanings = comments_of(type(group).__module__)
             for field in attrs.fields(type(group)):
+                if not isinstance(getattr(group, field.name), int | float | None):
+                    continue
+                if (type(group).__name__, field.name) in NOT_LIMITS:
+                    continue
                 value = as_limit(getattr(group, field.name))
                 rows.append((f"``{field.name}``", f"``{value}``", meanings[type(group).__name__, field.name]))
         alone = "max_publisher_kbps"

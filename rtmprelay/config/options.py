@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from rtmprelay import __version__, logs
 from rtmprelay.access.guessing import read_ban
+from rtmprelay.addresses import read_proxies
 from rtmprelay.config import relay as config
 from rtmprelay.config.limits import limits_help, with_limits
 from rtmprelay.config.parsing import OptionsOrFile
@@ -33,7 +34,7 @@ SHORTEST_KEPT = 1.0
 
 
 class Options(OptionsOrFile):
-    repeatable = ("listen", "relay-to", "record", "auth", "hook", "limit", "http-cors")
+    repeatable = ("listen", "relay-to", "record", "auth", "hook", "limit", "http-cors", "trusted-proxy")
 
     synopsis = "[--listen ENDPOINT ...] [--relay-to URL ...] [options]"
 
@@ -131,6 +132,10 @@ class Options(OptionsOrFile):
         """A web origin whose pages may read status and media, such as https://example.org, or *; may be given several times."""
         self["http-cors"].append(origin)
 
+    def opt_trusted_proxy(self, network: str) -> None:
+        """A network of proxies, such as 10.0.0.0/8, whose X-Forwarded-For says who an HTTP client is; may be given several times."""
+        self["trusted-proxy"].append(network)
+
     def opt_auth(self, specification: str) -> None:
         """A plugin that decides who may publish and play, as PLUGIN:ARGUMENT; may be given several times, and all must allow it."""
         self["auth"].append(specification)
@@ -226,8 +231,12 @@ class Options(OptionsOrFile):
                 raise UsageError(str(error)) from error
         if listen is None and (token is not None or self["http-cors"]):
             raise UsageError("--http-token and --http-cors need --http-status, which says where to listen")
+        try:
+            proxies = read_proxies(self["trusted-proxy"])
+        except ConfigError as error:
+            raise UsageError(f"--trusted-proxy: {error}") from error
         cors = tuple(self._checked("http-cors", origin, read_origin) for origin in self["http-cors"])
-        return HttpSettings(listen=listen, token=token, cors=cors)
+        return HttpSettings(listen=listen, token=token, cors=cors, trusted_proxies=proxies)
 
     def recording(self) -> RecordingSettings:
         """Which streams are recorded, where to, and how long recordings are kept."""

@@ -95,8 +95,10 @@ class ConnectionRefused(PeerEvent):
 
     name = "connection_refused"
     level = "warn"
-    sentence = "Connection from {peer} refused: {reason} ({others} more since the last report)"
+    sentence = "Connection from {peer} refused: {reason} ({others} more since the last report) {advice}"
     reason: str
+    #: What to set if many clients share the address; empty if that would not help.
+    advice: str = ""
     #: Connections of this address that were refused since the last event of this kind, besides this one.
     others: int = 0
 

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from rtmprelay.access.gate import Gate
 from rtmprelay.access.refusals import RefusalReports
+from rtmprelay.access.refused_addresses import RefusedAddresses, advice_for
 from rtmprelay.errors import LimitExceededError
 from rtmprelay.event_bus import EventBus
 from rtmprelay.events import ConnectionRefused
@@ -91,6 +92,8 @@ class RtmpServerFactory(_ServerFactory):
         self._stopping = False
         #: Connections that were refused, by limit.
         self.refused_by_limit: Counter[str] = Counter()
+        #: Addresses that were over a limit for one address.
+        self.refused_addresses = RefusedAddresses(clock)
         #: Tells what is refused to clients.
         self.refusals = refusals or RefusalReports(self.events, clock)
         self._waiting_for_drain: list[Deferred[None]] = []
@@ -120,10 +123,8 @@ class RtmpServerFactory(_ServerFactory):
         if self._stopping:
             self._refuse(addr, "stopping", "the server stops")
             return RefusedConnection()
-        if self.gate.guard is not None and self.gate.guard.is_banned(host_of(addr)):
-            self._refuse(addr, "ban", "too many wrong keys came from there (see --ban)")
-            return RefusedConnection()
         try:
+            self._refuse_banned(host_of(addr))
             self._admission.check(host_of(addr), self.clock.seconds())
         except LimitExceededError as error:
             self._refuse(addr, error.limit, str(error))
@@ -135,13 +136,25 @@ class RtmpServerFactory(_ServerFactory):
         return protocol
 
     def _refuse(self, address: IAddress | None, limit: str, reason: str) -> None:
+        host = host_of(address)
         self.refused_by_limit[limit] += 1
-        refusal = ConnectionRefused(peer=describe_address(address), reason=reason)
-        self.refusals.report(host_of(address), refusal)
+        self.refused_addresses.note(host, limit)
+        refusal = ConnectionRefused(peer=describe_address(address), reason=reason, advice=advice_for(limit))
+        self.refusals.report(host, refusal)
 
-    def note_proxy(self, proxy: str) -> None:
-        """Do not count connections from this address as those of one peer."""
-        self._admission.note_proxy(proxy)
+    def moved(self, protocol: RtmpServerProtocol, proxy: str) -> None:
+        """A connection from a proxy has told its real address. Raise if there are too many from there."""
+        try:
+            self._refuse_banned(protocol.host)
+            self._admission.moved(proxy, protocol.host, self.clock.seconds())
+        except LimitExceededError as error:
+            self.refused_by_limit[error.limit] += 1
+            self.refused_addresses.note(protocol.host, error.limit)
+            raise
+
+    def _refuse_banned(self, host: str) -> None:
+        if self.gate.guard is not None and self.gate.guard.is_banned(host):
+            raise LimitExceededError("ban", "too many wrong keys came from there, see --ban")
 
     def has_connected(self, protocol: RtmpServerProtocol) -> None:
         """Called when a client has sent `connect`."""

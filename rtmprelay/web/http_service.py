@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay.access.gate import Gate
 from rtmprelay.access.refusals import RefusalReports
+from rtmprelay.access.refused_addresses import RefusedAddresses
 from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.web.api.control import Control, RelayControl
 from rtmprelay.web.api.routes import Routes
@@ -24,6 +25,7 @@ from rtmprelay.web.metrics.collector import HttpFigures, MetricsPage, RelayColle
 from rtmprelay.web.metrics.measurements import EventCounts, ReactorLag, StreamLabels
 from rtmprelay.web.page import Pages
 from rtmprelay.web.server.access import ControlAccess
+from rtmprelay.web.server.quota import AddressQuota
 from rtmprelay.web.server.scheduling import HttpScheduler
 from rtmprelay.web.server.site import RelaySite
 from rtmprelay.web.settings import HttpSettings
@@ -49,6 +51,7 @@ class HttpPart:
         wall_clock: Callable[[], float] = time.time,
         gate: Gate | None = None,
         refusals: RefusalReports | None = None,
+        refused_addresses: RefusedAddresses | None = None,
     ) -> None:
         scheduler = HttpScheduler(clock)
         self._sampler = RateSampler(relay.registry, relay.destination_bytes, clock)
@@ -57,13 +60,22 @@ class HttpPart:
         self._status = StatusDocuments(relay, self._sampler, scheduler, clock, wall_clock)
         recent.add_listener(self._status.invalidate)
         refusals = refusals or RefusalReports(relay.events, clock)
+        refused_addresses = refused_addresses or RefusedAddresses(clock)
         gate = gate or Gate((), clock)
         guard = gate.guard
         access = ControlAccess(settings.token, refusals, guard)
-        self._events = EventStream(settings, self._status, self._sampler, recent, scheduler, clock)
+        event_readers = AddressQuota(
+            "max_event_readers_per_address", settings.max_event_readers_per_address, refused_addresses.note
+        )
+        self._events = EventStream(
+            settings, self._status, self._sampler, recent, scheduler, clock, event_readers
+        )
         media = media or LiveMediaSettings()
         media_gate = MediaGate(gate, refusals, media.stream_name_size)
-        self.media = LiveMedia(relay.registry, relay.events, media, media_gate, clock)
+        media_readers = AddressQuota(
+            "max_media_readers_per_address", settings.max_media_readers_per_address, refused_addresses.note
+        )
+        self.media = LiveMedia(relay.registry, relay.events, media, media_gate, clock, media_readers)
         counts = EventCounts()
         relay.events.add_sink(counts)
         self._lag = ReactorLag(clock)
@@ -90,7 +102,7 @@ class HttpPart:
             metrics=MetricsPage(collector, scheduler, clock).respond,
             media=self.media.respond,
         )
-        self.site = RelaySite(settings, self._routes.respond, scheduler, clock)
+        self.site = RelaySite(settings, self._routes.respond, scheduler, clock, refused_addresses, gate.guard)
 
     def start(self) -> None:
         """Start measuring."""

@@ -13,6 +13,7 @@ from rtmprelay.outputs.media_response import MediaResponse, write_headers
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.registry import StreamNotFoundError, StreamRegistry
 from rtmprelay.web.media_gate import MediaGate
+from rtmprelay.web.server.quota import AddressQuota
 from rtmprelay.web.server.request import RelayRequest, Result
 from rtmprelay.web.server.responses import HttpError
 
@@ -33,9 +34,11 @@ class LiveMedia:
         settings: LiveMediaSettings,
         gate: MediaGate,
         clock: IReactorTime,
+        quota: AddressQuota,
     ) -> None:
         self._context = LiveMediaContext(registry, event_bus, settings, clock)
         self._gate = gate
+        self._quota = quota
         # In the order in which they came.
         self._viewers: dict[HttpViewer, None] = {}
 
@@ -63,6 +66,8 @@ class LiveMedia:
             request.finish()
             return
         self._check_count()
+        give_back = self._quota.take(request.client_host)
+        request.notifyFinish().addBoth(lambda _: give_back())
         viewer = _VIEWERS[kind](self._context, connection_id, stream, MediaResponse(request), self._left)
         self._viewers[viewer] = None
         viewer.start()

@@ -41,7 +41,7 @@ class MediaGate:
         question = AccessRequest(
             action=Action.PLAY,
             stream=key,
-            host=str(getattr(request.getClientAddress(), "host", "")),
+            host=request.client_host if hasattr(request.getClientAddress(), "host") else "",
             connection=connection_id,
             protocol="http",
             credentials=_credentials(request),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import attrs
 
+from rtmprelay.addresses import TrustedProxies
 from rtmprelay.errors import ConfigError
 from rtmprelay.files.secret_file import read_secret
 from rtmprelay.secret import Secret
@@ -32,15 +33,24 @@ class HttpSettings:
     token: Secret | None = None
     #: Origins whose pages may read status and media, or `*` for all.
     cors: tuple[str, ...] = ()
+    #: Proxies whose X-Forwarded-For says who the client is.
+    trusted_proxies: TrustedProxies = attrs.field(factory=TrustedProxies)
     #: Connections at the same time, including those that watch live media.
     max_http_connections: int = 2_000
     #: Connections that watch live media at the same time; fewer than all, so that the status can still be read.
     max_media_readers: int = 1_500
     #: Readers of the event stream at the same time.
     max_event_readers: int = 250
+    #: Connections of one IPv4 address or IPv6 network of 64 bits; those of a trusted proxy are not counted. A proxy that
+    #: is not trusted has the address of all its clients: others find room beside it.
+    max_http_connections_per_address: int | None = 1_600
+    #: Connections of one address, which may be named by a trusted proxy, that watch live media.
+    max_media_readers_per_address: int | None = 1_200
+    #: Readers of the event stream of one address.
+    max_event_readers_per_address: int | None = 200
     #: Bytes of a request's body. A destination has a few hundred.
     max_body: int = 65_536
-    #: Seconds from the first byte of a request to its last.
+    #: Seconds from the first byte of a request to its last, and from the connection to the first request.
     request_timeout: float = 10.0
     #: Seconds that a connection may wait for its next request.
     keep_alive: float = 75.0

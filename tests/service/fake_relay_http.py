@@ -141,6 +141,7 @@ class FakeRelay:
             "players": sum(each["players"] for each in self.streams.values()),
             "total_destinations": len(destinations),
             "connected_destinations": sum(each["status"] == "connected" for each in destinations),
+            "refused_addresses": [],
             "failed_destinations": sum(each["status"] == "error" for each in destinations),
             "total_messages_sent": sum(each["messages_sent"] for each in destinations),
             "total_messages_dropped": sum(each["messages_dropped"] for each in destinations),

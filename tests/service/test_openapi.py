@@ -204,6 +204,7 @@ def test_check_refuses_what_the_document_does_not_allow(wrong: dict[str, object]
         "total_destinations": 0,
         "connected_destinations": 0,
         "failed_destinations": 0,
+        "refused_addresses": [],
         "total_messages_sent": 0,
         "total_messages_dropped": 0,
         "total_bytes_sent": 0,

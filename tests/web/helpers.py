@@ -190,7 +190,11 @@ class Web:
             settings = attrs.evolve(settings, token=Secret(token))
         self.settings = settings
         self.http = HttpPart(
-            self.service.control, settings, self.clock, wall_clock=lambda: STARTED_AT + self.clock.seconds()
+            self.service.control,
+            settings,
+            self.clock,
+            wall_clock=lambda: STARTED_AT + self.clock.seconds(),
+            refused_addresses=self.service.factory.refused_addresses,
         )
         self.service.startService()
         self.http.start()

@@ -24,6 +24,7 @@ from rtmprelay.web.api.sampling import StreamRates
 from rtmprelay.web.server.responses import iso_time
 
 if TYPE_CHECKING:
+    from rtmprelay.access.refused_addresses import RefusedAddress
     from rtmprelay.destinations.status import DestinationStatus, OutletStatus
     from rtmprelay.recording.status import RecordingStatus
 
@@ -162,6 +163,17 @@ def _outlet_json(outlet: OutletStatus) -> Json:
         "bytes_sent": outlet.bytes_sent,
         "connect_time": iso_time(outlet.connect_time),
         "reconnect_count": outlet.reconnect_count,
+    }
+
+
+def refused_address_json(refused: RefusedAddress, now: Now) -> Json:
+    """An address that was over a limit, and what to set if that should not be."""
+    return {
+        "address": refused.address,
+        "limit": refused.limit,
+        "refused": refused.refused,
+        "last_refused": iso_time(now.wall - refused.ago),
+        "advice": refused.advice,
     }
 
 

@@ -13,7 +13,15 @@ from rtmprelay import __version__
 from rtmprelay.streams.consumer import players
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.web.api.sampling import RateSampler
-from rtmprelay.web.api.shapes import Json, Now, destination_json, health_json, recording_json, stream_json
+from rtmprelay.web.api.shapes import (
+    Json,
+    Now,
+    destination_json,
+    health_json,
+    recording_json,
+    refused_address_json,
+    stream_json,
+)
 from rtmprelay.web.server.responses import (
     API_VERSION,
     entry_pieces,
@@ -25,6 +33,7 @@ from rtmprelay.web.server.responses import (
 from rtmprelay.web.server.scheduling import CachedDocument, HttpScheduler
 
 if TYPE_CHECKING:
+    from rtmprelay.access.refused_addresses import RefusedAddress
     from rtmprelay.destinations.status import DestinationStatus
     from rtmprelay.recording.status import RecordingStatus, RecordingTotals
 
@@ -49,6 +58,9 @@ class RelayView(Protocol):
 
     def refusals_by_limit(self) -> Mapping[str, int]:
         """How many connections and players were refused so far, by the limit they would have exceeded."""
+
+    def refused_addresses(self) -> Sequence[RefusedAddress]:
+        """Addresses that were over a limit for one address in the last minutes."""
 
     @property
     def destination_count(self) -> int:
@@ -233,6 +245,9 @@ class StatusDocuments:
             "last_updated": iso_time(now.wall),
             "streams": sum(stream.publisher is not None for stream in streams),
             "players": sum(1 for stream in streams for _ in players(stream.subscribers)),
+            "refused_addresses": [
+                refused_address_json(refused, now) for refused in self._relay.refused_addresses()
+            ],
             **health_json(statuses, now),
         }
 

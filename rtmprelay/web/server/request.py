@@ -113,13 +113,20 @@ class RelayRequest(Request):
 
     @property
     def client_host(self) -> str:
-        """The client's address without its port."""
-        return host_of(self.getClientAddress())
+        """The client's address without its port; behind a trusted proxy, the one that the proxy names."""
+        host = host_of(self.getClientAddress())
+        proxies = self.channel.site.settings.trusted_proxies
+        if not proxies:
+            return host
+        lines = self.requestHeaders.getRawHeaders(b"x-forwarded-for", [])
+        return proxies.client(host, [line.decode("latin-1") for line in lines])
 
     @property
     def peer(self) -> str:
         """The client's address, as people read it."""
-        return describe_address(self.getClientAddress())
+        address = self.getClientAddress()
+        client = self.client_host
+        return describe_address(address) if client == host_of(address) else client
 
     def header(self, name: bytes) -> str:
         """A header of the request as text; empty if there is none."""
