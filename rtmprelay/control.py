@@ -18,6 +18,7 @@ from rtmprelay.event_bus import EventBus
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.recording.status import RecordingStatus, RecordingTotals
 from rtmprelay.rtmp.server_factory import RtmpServerFactory
+from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.web.api.control import ConflictError, NotThereError
 
@@ -42,7 +43,9 @@ class RelayControl:
     _factory: RtmpServerFactory
     _file: RelayFile | None
     _in_thread: InThread
+    memory: MemoryBudget
     _rtmp_ports: Callable[[], Sequence[tuple[str, int]]] = tuple
+    warnings: Sequence[str] = ()
     #: Destinations that were added while the server runs and are in no file: `reload` keeps them.
     _added: dict[str, DestinationSettings] = attrs.field(factory=dict)
     #: Destinations that were enabled or disabled while the server runs: what they are now, and what the configuration

@@ -40,11 +40,13 @@ from rtmprelay.event_log.log import EventLog
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.events import ServerStarted, ServerStopped
 from rtmprelay.events.lines import new_instance
+from rtmprelay.machine import OpenFiles
 from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.rtmp.endpoint import TlsTrust, transport_endpoint
 from rtmprelay.rtmp.server_factory import RtmpServerFactory, ServerSettings
+from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.web.http_service import HttpPart
@@ -170,6 +172,9 @@ class RelayService(MultiService):
             self.gate,
             self._refusals,
         )
+        pools = (self.factory.strangers_memory, self.factory.publishers_memory)
+        self.memory = MemoryBudget(self.config.memory_limits, self.registry, steady(reactor), pools)
+        self.factory.memory = self.memory
         self._listeners = [
             Listener(serverFromString(cast("IReactorCore", reactor), description), self.factory)
             for description in self.config.listen
@@ -189,6 +194,7 @@ class RelayService(MultiService):
         self.recordings = RecordingManager(
             self.config.recording, self.registry, self.events, reactor, _caller_from_threads(reactor)
         )
+        self.memory.add_output(self.recordings.bytes_queued)
         relay_config = self.config.relay_config
         self.control = RelayControl(
             self.registry,
@@ -198,6 +204,7 @@ class RelayService(MultiService):
             self.factory,
             None if relay_config is None else RelayFile(relay_config),
             _thread_caller(reactor),
+            self.memory,
             self._rtmp_ports,
         )
         self.http: HttpPart | None = None
@@ -253,11 +260,13 @@ class RelayService(MultiService):
     @override
     def startService(self) -> None:
         self.factory.reopen()
+        self._count_files()
         self._hooks.startService()
         self._tell_start()
         super().startService()
         self.destinations.start()
         self.recordings.start()
+        self.memory.start()
         if self.http is not None:
             self.http.start()
 
@@ -268,6 +277,7 @@ class RelayService(MultiService):
 
     async def _stop(self, listeners_stopped: Deferred[object]) -> None:
         await listeners_stopped
+        self.memory.stop()
         # All at once: a server or a disk that does not answer must not keep players waiting.
         parts = [self.recordings.stop(), self.destinations.stop(), self.factory.shut_down()]
         if self.http is not None:
@@ -289,6 +299,17 @@ class RelayService(MultiService):
     def _abandon_hooks(self, stopping: Deferred[object]) -> None:
         self._log.warn("A hook did not stop within {seconds:g} s", seconds=_HOOKS_STOP_WITHIN)
         stopping.cancel()
+
+    def _count_files(self) -> None:
+        """Connections must not take the files that recordings, destinations and the operator need."""
+        files = self.factory.open_files = OpenFiles()
+        files.add(lambda: self.factory.connection_count)
+        files.add(lambda: len(self.recordings))
+        files.add(lambda: len(self.destinations))
+        if self.http is not None:
+            site = self.http.site
+            site.open_files = files
+            files.add(lambda: site.connections)
 
     def _tell_start(self) -> None:
         """Give this run a name; the event log has it in every line."""

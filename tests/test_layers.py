@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 
 #: Each layer, with the layers it may use besides itself. A layer is a package or a module of `rtmprelay`, or
 #: a package beside it. Only what is written here is allowed, so a new layer needs a line, and so does a new use.
-VALUES = {"errors", "secret", "media", "quantities", "memory", "allowance", "addresses"}
+VALUES = {"errors", "secret", "media", "quantities", "memory", "allowance", "addresses", "machine"}
 SANS_IO: dict[str, set[str]] = {
     "": set(),
     "errors": set(),
@@ -22,6 +22,7 @@ SANS_IO: dict[str, set[str]] = {
     "media": set(),
     "quantities": {"errors"},
     "memory": set(),
+    "machine": {"errors"},
     "allowance": set(),
     "addresses": {"errors"},
     "amf": {"errors"},
@@ -54,7 +55,17 @@ ON_TWISTED: dict[str, set[str]] = {
     "access.authorizers": BELOW_TWISTED | EVENTS | SHARED | {"access", "http_client", "plugin_factories"},
     "outputs.base": BELOW_TWISTED | EVENTS | {"streams"},
     "web.settings": {"errors", "secret", "files", "addresses"},
-    "web.server": {"", "errors", "secret", "addresses", "events", "access", "rtmp", "web.settings"},
+    "web.server": {
+        "",
+        "errors",
+        "secret",
+        "addresses",
+        "machine",
+        "events",
+        "access",
+        "rtmp",
+        "web.settings",
+    },
     "outputs": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "outputs.base", "web.server"},
 }
 #: Siblings: each sees what is above, and not the others.

@@ -252,6 +252,7 @@ class LimitList(FromCode):
             whole.guess_limits,
             whole.stream_limits,
             whole.queue_limits,
+            whole.memory_limits,
             whole.http,
         )
         rows = []

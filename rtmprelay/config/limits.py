@@ -15,7 +15,15 @@ from rtmprelay.quantities import quoted, read_count, read_seconds
 _T = TypeVar("_T")
 
 #: The fields of the configuration whose values are groups of limits.
-_GROUPS = ("connection_limits", "stream_limits", "queue_limits", "admission_limits", "guess_limits", "http")
+_GROUPS = (
+    "connection_limits",
+    "stream_limits",
+    "queue_limits",
+    "admission_limits",
+    "guess_limits",
+    "memory_limits",
+    "http",
+)
 
 #: The one limit that is a field of the configuration itself.
 _UNGROUPED = "max_publisher_kbps"

@@ -15,6 +15,7 @@ from rtmprelay.quantities import quoted, read_duration
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.rtmp.admission import AdmissionLimits
 from rtmprelay.streams.limits import QueueLimits, StreamLimits
+from rtmprelay.streams.memory_budget import MemoryLimits
 from rtmprelay.web.settings import HttpSettings
 from rtmprelay.wire.limits import (
     LARGEST_OUTGOING_CHUNK_SIZE,
@@ -74,6 +75,7 @@ class RelayConfig:
     #: The longest that a frame may wait to be sent together with others under load, in seconds; 0 switches merging off.
     merge_window: float = attrs.field(default=0.04, validator=_check_merge_window)
     admission_limits: AdmissionLimits = attrs.field(factory=AdmissionLimits)
+    memory_limits: MemoryLimits = attrs.field(factory=MemoryLimits)
     guess_limits: GuessLimits = attrs.field(factory=GuessLimits)
     #: Addresses that send too many wrong keys, passwords and tokens are shut out for a while; None for never.
     ban: Ban | None = None

@@ -161,6 +161,13 @@ class RecordingManager:
         """The state of each recording that has not ended."""
         return [recorder.status() for recorder in self._recorders]
 
+    def __len__(self) -> int:
+        return len(self._unfinished)
+
+    def bytes_queued(self) -> int:
+        """What waits for the disk, of all recordings together."""
+        return sum(recorder.bytes_queued for recorder in self._unfinished)
+
     def totals(self) -> RecordingTotals:
         """What all recordings have written and dropped, ended ones included."""
         totals = RecordingTotals()

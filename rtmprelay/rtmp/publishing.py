@@ -141,6 +141,11 @@ class Publishing:
 
     def _allowed(self, request: PublishRequested, now: float) -> None:
         connection = self.connection
+        memory = connection.factory.memory
+        if memory is not None and not memory.take_publisher():
+            connection.factory.refused_by_limit["memory_budget"] += 1
+            self._refused(request, memory.refusal)
+            return
         key = str(request.key)
         stream_id = request.stream_id
         publication = Publication(self, stream_id, key, now)

@@ -17,6 +17,7 @@ from rtmprelay.access.refused_addresses import RefusedAddresses, advice_for
 from rtmprelay.errors import LimitExceededError
 from rtmprelay.event_bus import EventBus
 from rtmprelay.events import ConnectionRefused
+from rtmprelay.machine import OpenFiles
 from rtmprelay.memory import MemoryPool
 from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.rtmp.admission import Admission, AdmissionLimits
@@ -24,6 +25,7 @@ from rtmprelay.rtmp.permission import Logins
 from rtmprelay.rtmp.reading_pace import ReadingPace
 from rtmprelay.rtmp.server import RtmpServerProtocol
 from rtmprelay.streams.limits import QueueLimits
+from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.wire.limits import FAIR_SHARE, LARGEST_OUTGOING_CHUNK_SIZE, ConnectionLimits
 
@@ -85,6 +87,10 @@ class RtmpServerFactory(_ServerFactory):
             "memory_before_publish", self.settings.limits.memory_before_publish, FAIR_SHARE
         )
         self.publishers_memory = MemoryPool("memory_budget")
+        #: Says whether there is memory for one more publisher; None if nobody looks after that.
+        self.memory: MemoryBudget | None = None
+        #: Says whether there are files for one more connection; None if nobody looks after that.
+        self.open_files: OpenFiles | None = None
         self.noisy = False
         self._connections: dict[str, RtmpServerProtocol] = {}
         self._admission = Admission(self.settings.admission)
@@ -125,6 +131,8 @@ class RtmpServerFactory(_ServerFactory):
             return RefusedConnection()
         try:
             self._refuse_banned(host_of(addr))
+            if self.open_files is not None:
+                self.open_files.check()
             self._admission.check(host_of(addr), self.clock.seconds())
         except LimitExceededError as error:
             self._refuse(addr, error.limit, str(error))

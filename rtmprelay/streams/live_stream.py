@@ -54,6 +54,7 @@ class LiveStream:
     Attributes:
         departed: What players that have left this stream got and lost.
         previous_headers: The decoder configuration of the last publisher, once it is gone.
+        largest_frame: Bytes of the largest frame of this publisher.
         reading_pause: How many seconds the publisher's socket may be left to fill before it is read again.
     """
 
@@ -72,6 +73,7 @@ class LiveStream:
         self.departed = AudienceAccount()
         self.previous_headers: dict[Hashable, bytes] = {}
         self.reading_pause = 0.0
+        self.largest_frame = 0
         self._cache = StartupCache(self._limits)
         self._timeline = Timeline()
         self._fan_out = FanOut(merging, self._drop_failed)
@@ -98,6 +100,20 @@ class LiveStream:
         """Whether some subscriber would notice a delay."""
         return bool(self._fan_out.windows)
 
+    @property
+    def cache_bytes(self) -> int:
+        """The bytes that are kept for late joiners."""
+        return self._cache.size
+
+    @property
+    def cache_frames(self) -> int:
+        """The frames that are kept for late joiners."""
+        return len(self._cache)
+
+    def limit_cache(self, size: int) -> bool:
+        """Keep no more bytes than this for late joiners. Whether that is as much as usual."""
+        return self._cache.limit(size)
+
     # -- publishers ------------------------------------------------------------------------------------------
 
     def is_silent(self, now: float) -> bool:
@@ -109,6 +125,7 @@ class LiveStream:
         self.publisher = publisher
         self.started_at = self.last_frame_at = now
         self.counters = StreamCounters()
+        self.largest_frame = 0
         self._forget_content()
         cache = self._cache
         if not self.subscribers:
@@ -226,6 +243,8 @@ class LiveStream:
             return
         counters.messages += len(batch)
         counters.bytes += size
+        if size > self.largest_frame:
+            self.largest_frame = max([live.size for live in batch])
         fan_out = self._fan_out
         fan_out.publish(FrameBatch(batch, len(batch), size), now, waited)
 

@@ -58,7 +58,10 @@ def _write(path: Path, content: object) -> Path:
 class AttackedServer:
     """A relay in a process of its own, short of patience, that lets in who has the key, logs in JSON and shows figures."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, files: int | None = None) -> None:
+        """Args:
+        files: How many files it may have open.
+        """
         self.folder = folder
         keys = _write(
             folder / "keys.json",
@@ -74,6 +77,7 @@ class AttackedServer:
             *limits,
             *options,
             environment=_GIVE_BACK,
+            files=files,
         )
         self._read = 0
         self._lines: list[dict[str, Any]] = []

@@ -79,6 +79,7 @@ async def right_ones_beside(server: AttackedServer, end: float) -> list[float]:
     return waits
 
 
+@pytest.mark.full
 def test_one_address_gets_no_more_than_five_checks_a_second_and_right_ones_are_not_delayed(
     server: AttackedServer,
 ) -> None:

@@ -20,6 +20,7 @@ from rtmprelay.media import MediaKind, milliseconds_between
 from rtmprelay.streams.accounting import AudienceAccount
 from rtmprelay.streams.consumer import players
 from rtmprelay.streams.live_stream import LiveStream
+from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.web.api.sampling import StreamRates
 from rtmprelay.web.server.responses import iso_time
 
@@ -174,6 +175,20 @@ def refused_address_json(refused: RefusedAddress, now: Now) -> Json:
         "refused": refused.refused,
         "last_refused": iso_time(now.wall - refused.ago),
         "advice": refused.advice,
+    }
+
+
+def memory_json(memory: MemoryBudget) -> Json:
+    """What is used of the memory budget, and what gives way now."""
+    used = memory.used
+    return {
+        "budget": memory.most,
+        "used": used.total,
+        "assembly": used.assembly,
+        "caches": used.caches,
+        "queues": used.queues,
+        "outputs": used.outputs,
+        "scarcity": memory.scarcity.value,
     }
 
 

@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay import __version__
 from rtmprelay.streams.consumer import players
+from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.web.api.sampling import RateSampler
 from rtmprelay.web.api.shapes import (
@@ -18,6 +19,7 @@ from rtmprelay.web.api.shapes import (
     Now,
     destination_json,
     health_json,
+    memory_json,
     recording_json,
     refused_address_json,
     stream_json,
@@ -61,6 +63,14 @@ class RelayView(Protocol):
 
     def refused_addresses(self) -> Sequence[RefusedAddress]:
         """Addresses that were over a limit for one address in the last minutes."""
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What the operator should know about how the server was started."""
+
+    @property
+    def memory(self) -> MemoryBudget:
+        """What streams and connections use, and what gives way if that is too much."""
 
     @property
     def destination_count(self) -> int:
@@ -245,6 +255,8 @@ class StatusDocuments:
             "last_updated": iso_time(now.wall),
             "streams": sum(stream.publisher is not None for stream in streams),
             "players": sum(1 for stream in streams for _ in players(stream.subscribers)),
+            "warnings": list(self._relay.warnings),
+            "memory": memory_json(self._relay.memory),
             "refused_addresses": [
                 refused_address_json(refused, now) for refused in self._relay.refused_addresses()
             ],

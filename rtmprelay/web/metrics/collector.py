@@ -121,6 +121,19 @@ class RelayCollector(Collector):
         yield labelled(version, [((__version__,), 1)])
         yield single(gauge("uptime_seconds", "Seconds since the service started."), self._uptime())
         yield single(gauge("connections", "RTMP connections that are open."), self._relay.connections)
+        memory = self._relay.memory
+        yield single(gauge("memory_budget_bytes", "What streams and connections may use."), memory.most)
+        parts = gauge("memory_used_bytes", "What they use, by what it is for.", "part")
+        used = memory.used
+        yield labelled(
+            parts,
+            (
+                (("assembly",), used.assembly),
+                (("caches",), used.caches),
+                (("queues",), used.queues),
+                (("outputs",), used.outputs),
+            ),
+        )
 
     def _received(self) -> Iterator[Metric]:
         registry = self._relay.registry

@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from rtmprelay.access.guessing import GuessGuard
 from rtmprelay.access.refused_addresses import RefusedAddresses
+from rtmprelay.machine import OpenFiles
 from rtmprelay.rtmp.addresses import host_of
 from rtmprelay.web.server.access import CorsPolicy
 from rtmprelay.web.server.quota import AddressQuota
@@ -288,6 +289,8 @@ class RelaySite(Site):
         #: Addresses that were over a limit for one address.
         self.refused_addresses = refused_addresses or RefusedAddresses(clock)
         self._guard = guard
+        #: Says whether there are files for one more connection; None if nobody looks after that.
+        self.open_files: OpenFiles | None = None
         self._connections_by_address = AddressQuota(
             "max_http_connections_per_address",
             settings.max_http_connections_per_address,
@@ -310,6 +313,8 @@ class RelaySite(Site):
     def buildProtocol(self, addr: IAddress | None) -> Any:
         if self._stopping or len(self._channels) >= self.settings.max_http_connections:
             return RefusedConnection(self)
+        if self.open_files is not None and not self.open_files.has_room_for_http:
+            return CutConnection()
         host = host_of(addr)
         if self._guard is not None and self._guard.is_banned(host):
             return CutConnection()
