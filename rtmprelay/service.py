@@ -29,6 +29,7 @@ from rtmprelay.access.gate import Gate
 from rtmprelay.access.guessing import GuessGuard
 from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.clock import steady
+from rtmprelay.config.first_start import start_warnings
 from rtmprelay.config.relay import RelayConfig
 from rtmprelay.control import InThread, RelayControl, at_once
 from rtmprelay.destinations.config_file import RelayFile
@@ -206,6 +207,7 @@ class RelayService(MultiService):
             _thread_caller(reactor),
             self.memory,
             self._rtmp_ports,
+            start_warnings(self.config),
         )
         self.http: HttpPart | None = None
         self._http_listener: Listener | None = None
@@ -263,6 +265,8 @@ class RelayService(MultiService):
         self._count_files()
         self._hooks.startService()
         self._tell_start()
+        for warning in self.control.warnings:
+            self._log.warn("{warning}", warning=warning)
         super().startService()
         self.destinations.start()
         self.recordings.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -24,6 +25,7 @@ from rtmprelay.destinations.settings import DestinationSettings, destination_fro
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import SMALLEST_FILE, EventLogSettings
 from rtmprelay.files.disk import check_folder
+from rtmprelay.files.secret_file import warn_if_everybody_reads
 from rtmprelay.quantities import read_duration, read_size
 from rtmprelay.recording.settings import SHORTEST_SEGMENT, SMALLEST_SEGMENT, RecordingSettings
 from rtmprelay.web.settings import HttpSettings, read_origin, read_token, token_from
@@ -108,6 +110,7 @@ class Options(OptionsOrFile):
 
     optFlags = [
         ["record-all", None, "Record every stream."],
+        ["open", None, "Anybody may publish: say that this is meant, and there is no warning."],
         ["event-log-gzip", None, "Compress event log files when they are finished."],
         [
             "check-destinations",
@@ -177,6 +180,8 @@ class Options(OptionsOrFile):
             http=self.http(),
             relay_config=self["relay-config"],
             ban=self._optional("ban", read_ban),
+            open=bool(self["open"]),
+            warnings=self._own_warnings(),
             event_log=self.event_log(),
             authorizers=self._plugins("auth", make_authorizer),
             hooks=self._plugins("hook", make_event_sink),
@@ -185,6 +190,21 @@ class Options(OptionsOrFile):
             self["config"] = with_limits(relay, self["limit"])
         except ConfigError as error:
             raise UsageError(f"--limit: {error}") from error
+
+    def _own_warnings(self) -> tuple[str, ...]:
+        """What only the command line shows; files that others can read are logged."""
+        for description in self["listen"]:
+            for path in re.findall(r"privateKey=((?:[^:\\]|\\.)+)", description):
+                warn_if_everybody_reads(Path(path.replace("\\", "")))
+        if self["relay-config"]:
+            warn_if_everybody_reads(Path(self["relay-config"]))
+        token = self["http-token"]
+        if token is None or token.startswith("file:") or "http-token" not in self.given(self._arguments):
+            return ()
+        return (
+            "everybody on this machine can read the token of --http-token in the list of processes (ps): write"
+            " --http-token file:PATH, or put it into RTMPRELAY_HTTP_TOKEN",
+        )
 
     def _initial_destinations(self) -> tuple[DestinationSettings, ...]:
         try:

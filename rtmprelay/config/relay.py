@@ -61,6 +61,10 @@ class RelayConfig:
     recording: RecordingSettings = attrs.field(factory=RecordingSettings)
     #: Status, metrics, control and live media over HTTP.
     http: HttpSettings = attrs.field(factory=HttpSettings)
+    #: Whether it is meant that anybody may publish: then nobody is warned of it.
+    open: bool = False
+    #: What else the operator should know: logged once at the start, and shown in /health and on the page.
+    warnings: tuple[str, ...] = ()
     #: The file that changes of destinations through the HTTP API are saved to.
     relay_config: str | None = None
     #: Where events are written to, as lines of JSON.

@@ -13,7 +13,7 @@ import attrs
 from rtmprelay.event_log.names import compressed, is_compressed, is_event_log, unfinished
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.events import EventLogDeleted, EventLogEvent, EventLogFailed
-from rtmprelay.files.disk import error_name, sync_folder, try_to_lock
+from rtmprelay.files.disk import FILE_MODE, error_name, sync_folder, try_to_lock
 from rtmprelay.quantities import MEBIBYTE
 
 #: Bytes that are compressed in one step: lines wait meanwhile.
@@ -173,7 +173,7 @@ def compress(path: Path) -> Generator[None, None, None]:
 
 def _write_compressed(source: int, target: Path, name: str) -> Generator[None, None, None]:
     status = os.fstat(source)
-    with target.open("wb") as raw:
+    with open(target, "wb", opener=lambda path, flags: os.open(path, flags, FILE_MODE)) as raw:
         with gzip.GzipFile(name, "wb", _LEVEL, raw, mtime=status.st_mtime) as out:
             while data := os.read(source, _STEP):
                 out.write(data)
