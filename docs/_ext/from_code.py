@@ -56,6 +56,8 @@ _VALUES = {
     "max-event-log-size": "SIZE",
     "keep-event-log": "TIME",
     "ban": "COUNT/TIME",
+    "keep-free": "SIZE",
+    "app-quota": "APP=SIZE",
     "log-level": "LEVEL",
     "log-format": "FORMAT",
     "auth": "PLUGIN:ARGUMENT",

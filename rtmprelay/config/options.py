@@ -25,18 +25,32 @@ from rtmprelay.destinations.settings import DestinationSettings, destination_fro
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import SMALLEST_FILE, EventLogSettings
 from rtmprelay.files.disk import check_folder
+from rtmprelay.files.free_space import DEFAULT_KEEP_FREE, read_keep_free
 from rtmprelay.files.secret_file import warn_if_everybody_reads
-from rtmprelay.quantities import read_duration, read_size
+from rtmprelay.quantities import quoted, read_duration, read_size
 from rtmprelay.recording.settings import SHORTEST_SEGMENT, SMALLEST_SEGMENT, RecordingSettings
 from rtmprelay.web.settings import HttpSettings, read_origin, read_token, token_from
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
+
+#: Seconds of media: a recording with less is somebody's attempt.
+SHORTEST_RECORDING = 1.0
 
 #: Files are kept for at least this many seconds: `30ms` is a typing error for `30m`.
 SHORTEST_KEPT = 1.0
 
 
 class Options(OptionsOrFile):
-    repeatable = ("listen", "relay-to", "record", "auth", "hook", "limit", "http-cors", "trusted-proxy")
+    repeatable = (
+        "listen",
+        "relay-to",
+        "record",
+        "app-quota",
+        "auth",
+        "hook",
+        "limit",
+        "http-cors",
+        "trusted-proxy",
+    )
 
     synopsis = "[--listen ENDPOINT ...] [--relay-to URL ...] [options]"
 
@@ -89,6 +103,12 @@ class Options(OptionsOrFile):
             None,
             "Delete the oldest finished recordings when all together are larger than this, such as 100G.",
         ],
+        [
+            "keep-free",
+            None,
+            None,
+            "Write no recordings while the disk has less free than this share or size, such as 5% or 10G. Default: 5%, at most 1G",
+        ],
         ["event-log", None, None, "A folder for the event log: every event as a line of JSON."],
         ["event-log-size", None, None, "The largest size of an event log file. Default: 64M"],
         ["keep-event-log", None, None, "Delete event log files that are older than this, such as 90d."],
@@ -130,6 +150,10 @@ class Options(OptionsOrFile):
     def opt_record(self, glob: str) -> None:
         """Record the streams whose APP/NAME matches, such as live/*; may be given several times."""
         self["record"].append(glob)
+
+    def opt_app_quota(self, quota: str) -> None:
+        """Delete the oldest recordings of an app when its own are larger than this, as APP=SIZE; may be given several times."""
+        self["app-quota"].append(quota)
 
     def opt_http_cors(self, origin: str) -> None:
         """A web origin whose pages may read status and media, such as https://example.org, or *; may be given several times."""
@@ -270,6 +294,9 @@ class Options(OptionsOrFile):
             segment_size=self._optional("segment-size", lambda text: read_size(text, SMALLEST_SEGMENT)),
             keep=self._optional("keep-recordings", lambda text: read_duration(text, SHORTEST_KEPT)),
             max_total_size=self._optional("max-recordings-size", read_size),
+            app_quotas=dict(self._checked("app-quota", text, _app_quota) for text in self["app-quota"]),
+            keep_free=self._optional("keep-free", read_keep_free) or DEFAULT_KEEP_FREE,
+            shortest=SHORTEST_RECORDING,
         )
         if recording.record_all or recording.match:
             self._checked("record-dir", self["record-dir"], check_folder)
@@ -316,6 +343,13 @@ class Options(OptionsOrFile):
     def _one_of(self, option: str, choices: Collection[str]) -> None:
         if self[option] not in choices:
             raise UsageError(f"--{option}: {self[option]!r} is not one of {', '.join(choices)}")
+
+
+def _app_quota(text: str) -> tuple[str, int]:
+    app, equals, size = text.rpartition("=")
+    if not equals:
+        raise ConfigError(f"{quoted(text)} is not an app and a size such as live=50G")
+    return app, read_size(size)
 
 
 def _listen_description(text: str) -> str:
