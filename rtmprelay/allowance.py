@@ -25,6 +25,17 @@ class Allowance:
         self._at = now
         return max(0, int(self._left))
 
+    def take(self, amount: float, now: float) -> bool:
+        """Use so much now. False if that was too much; then the rest is a debt."""
+        most, at = self.most, self._at
+        left = self._left
+        if at is not None:
+            left = min(most, left + (now - at) * self._per_second)
+        self._at = now
+        left -= amount
+        self._left = left if left > -most else -most
+        return left >= 0
+
     def spend(self, amount: float) -> bool:
         """Use so much. False if that was too much; then the rest is a debt."""
         left = self._left - amount

@@ -6,22 +6,19 @@ import platform
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, cast
 
-from twisted.application.service import IService, MultiService, Service
-from twisted.internet.defer import CancelledError, Deferred, gatherResults, maybeDeferred
+from twisted.application.service import IService, MultiService
+from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.interfaces import (
     IAddress,
-    IListeningPort,
     IProtocolFactory,
     IReactorFromThreads,
     IReactorThreads,
     IReactorTime,
     IStreamClientEndpoint,
-    IStreamServerEndpoint,
 )
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 from typing_extensions import override
 
 from rtmprelay import __version__
@@ -41,10 +38,12 @@ from rtmprelay.event_log.log import EventLog
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.events import ServerStarted, ServerStopped
 from rtmprelay.events.lines import new_instance
+from rtmprelay.listener import Listener
 from rtmprelay.machine import OpenFiles
+from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.recording.manager import RecordingManager
-from rtmprelay.rtmp.addresses import describe_address, host_of
+from rtmprelay.rtmp.addresses import host_of
 from rtmprelay.rtmp.endpoint import TlsTrust, transport_endpoint
 from rtmprelay.rtmp.server_factory import RtmpServerFactory, ServerSettings
 from rtmprelay.streams.memory_budget import MemoryBudget
@@ -61,68 +60,6 @@ if TYPE_CHECKING:
 _HOOKS_STOP_WITHIN = 3.0
 
 
-class Listener(Service):
-    """One listening port. A port that cannot be opened is an error at once, not a line in the log."""
-
-    _log = Logger()
-
-    def __init__(
-        self, endpoint: IStreamServerEndpoint, factory: IProtocolFactory, protocol: str = "RTMP"
-    ) -> None:
-        self._endpoint = endpoint
-        self._factory = factory
-        self._protocol = protocol
-        self._port: Deferred[IListeningPort | None] | None = None
-        self.address: IAddress | None = None
-
-    @override
-    def privilegedStartService(self) -> None:
-        super().privilegedStartService()
-        self._listen()
-
-    @override
-    def startService(self) -> None:
-        super().startService()
-        if self._port is None:
-            self._listen()
-
-    def _listen(self) -> None:
-        failures: list[Failure] = []
-        self._port = self._endpoint.listen(self._factory).addCallback(self._opened)
-        self._port.addErrback(failures.append)
-        if failures:
-            self._port = None
-            failures[0].raiseException()
-        # Some endpoints take their time; then the log is all that is left to tell it.
-        self._port.addCallback(lambda port: self._tell_if_failed(port, failures))
-
-    def _tell_if_failed(self, port: IListeningPort | None, failures: list[Failure]) -> IListeningPort | None:
-        for failure in failures:
-            if not failure.check(CancelledError):
-                self._log.failure("Cannot listen", failure)
-        return port
-
-    def _opened(self, port: IListeningPort) -> IListeningPort:
-        self.address = port.getHost()
-        address = describe_address(self.address)
-        self._log.info("Listening on {address} for {protocol}", address=address, protocol=self._protocol)
-        return port
-
-    @override
-    def stopService(self) -> Deferred[None]:
-        super().stopService()
-        return Deferred.fromCoroutine(self._stop())
-
-    async def _stop(self) -> None:
-        waiting, self._port = self._port, None
-        self.address = None
-        if waiting is not None:
-            waiting.cancel()
-            port = await waiting
-            if port is not None:
-                await maybeDeferred(port.stopListening)
-
-
 class RelayService(MultiService):
     """An RTMP server and relay: encoders publish, players watch, destinations get the streams.
 
@@ -136,6 +73,7 @@ class RelayService(MultiService):
         gate: Says who may publish and play.
         factory: The protocol factory, if you want to listen in your own way.
         http: What is shown over HTTP; None if the configuration does not want it.
+        hls: The streams that can be watched as HLS; None if the configuration names none.
         control: What the HTTP part sees and changes; `reload` applies another list of destinations.
     """
 
@@ -209,21 +147,38 @@ class RelayService(MultiService):
             self._rtmp_ports,
             start_warnings(self.config),
         )
+        self.hls: Hls | None = None
+        if self.config.hls.match:
+            self.hls = Hls(
+                self.config.hls, self.config.hls_limits, self.registry, self.events, steady(reactor)
+            )
+            hls = self.hls
+            self.memory.add_output(lambda: hls.held_bytes)
         self.http: HttpPart | None = None
         self._http_listener: Listener | None = None
-        if self.config.http.listen is not None:
+        self._media_listener: Listener | None = None
+        settings = self.config.http
+        if settings.listen is not None or settings.media_listen is not None:
             self.http = HttpPart(
                 self.control,
-                self.config.http,
+                settings,
                 steady(reactor),
                 _live_media_settings(self.config),
                 gate=self.gate,
                 refusals=self._refusals,
                 refused_addresses=self.factory.refused_addresses,
+                hls=self.hls,
             )
-            endpoint = serverFromString(cast("IReactorCore", reactor), self.config.http.listen)
-            self._http_listener = Listener(endpoint, self.http.site, "HTTP")
-            self._http_listener.setServiceParent(self)
+            self._http_listener = self._listen_for_http(settings.listen, self.http.site)
+            self._media_listener = self._listen_for_http(settings.media_listen, self.http.media_site)
+
+    def _listen_for_http(self, description: str | None, site: IProtocolFactory) -> Listener | None:
+        if description is None:
+            return None
+        endpoint = serverFromString(cast("IReactorCore", self._clock), description)
+        listener = Listener(endpoint, site, "HTTP")
+        listener.setServiceParent(self)
+        return listener
 
     @property
     def addresses(self) -> list[IAddress]:
@@ -251,8 +206,13 @@ class RelayService(MultiService):
 
     @property
     def http_address(self) -> IAddress | None:
-        """Where HTTP is spoken, once it is."""
+        """Where HTTP is spoken with operators, once it is."""
         return None if self._http_listener is None else self._http_listener.address
+
+    @property
+    def media_address(self) -> IAddress | None:
+        """Where HTTP is spoken with viewers, once it is."""
+        return None if self._media_listener is None else self._media_listener.address
 
     @override
     def privilegedStartService(self) -> None:
@@ -271,6 +231,8 @@ class RelayService(MultiService):
         self.destinations.start()
         self.recordings.start()
         self.memory.start()
+        if self.hls is not None:
+            self.hls.start()
         if self.http is not None:
             self.http.start()
 
@@ -284,6 +246,8 @@ class RelayService(MultiService):
         self.memory.stop()
         # All at once: a server or a disk that does not answer must not keep players waiting.
         parts = [self.recordings.stop(), self.destinations.stop(), self.factory.shut_down()]
+        if self.hls is not None:
+            self.hls.stop()
         if self.http is not None:
             parts.append(self.http.stop())
         await gatherResults(parts)

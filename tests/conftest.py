@@ -10,34 +10,45 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests import rounds
 from tests.certificates import self_signed
 
 # How long an example takes depends on what else the machine does; that is no failure.
-settings.register_profile("rtmprelay", deadline=None)
-settings.load_profile("rtmprelay")
+settings.register_profile("by_default", deadline=None, max_examples=30)
+settings.register_profile("full", deadline=None)
 
-
-#: Modules whose tests go through one server or browser, one after the other.
-ONE_FOR_ALL = ("test_dashboard_browser.py", "test_hostile_clients.py", "test_hostile_tls.py")
+#: Modules whose tests go through one server, one after the other.
+ONE_FOR_ALL = ("test_hostile_clients.py", "test_hostile_tls.py")
 
 #: Folders whose tests do a lot with what others cover: while coverage is measured, they would take three times as long.
 UNCOVERED = {"bench", "docs", "hostile", "spark"}
 
 
-#: How many tests of each folder `--full` would run in addition.
+#: How many tests of each folder `--full` would run in addition, and how many it would run for longer.
 LEFT_OUT = pytest.StashKey[Counter[str]]()
+SHORTENED = pytest.StashKey[Counter[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--full", action="store_true", help="run the tests marked `full` too: they take minutes")
+    parser.addoption(
+        "--full",
+        action="store_true",
+        help="run the tests marked `full` too, and all rounds and examples of the others: it takes minutes",
+    )
 
 
-def pytest_configure() -> None:
-    """Let Ctrl-C end servers: a shell starts background jobs with SIGINT ignored, and every server would inherit that."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Say how much is run; and let Ctrl-C end servers.
+
+    A shell starts background jobs with SIGINT ignored, and every server would inherit that.
+    """
+    rounds.full_run = config.getoption("full")
+    settings.load_profile("full" if rounds.full_run else "by_default")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what only the full run has, unless a test is named on the command line; and some tests out of coverage."""
     here = Path(__file__).parent
@@ -51,6 +62,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.stash[LEFT_OUT] = Counter(item.path.parent.name for item in left_out)
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item.get_closest_marker("full") is None]
+    # Hypothesis has put a marker of its own on its tests.
+    shortened = [item for item in items if any(map(item.get_closest_marker, ("fewer_rounds", "hypothesis")))]
+    config.stash[SHORTENED] = Counter(item.path.parent.name for item in shortened)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -58,23 +72,32 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["left_out"] = dict(session.config.stash.get(LEFT_OUT, None) or {})
+        output["shortened"] = dict(session.config.stash.get(SHORTENED, None) or {})
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     # Every worker collects, and leaves out, the same tests.
-    if left_out := getattr(node, "workeroutput", {}).get("left_out"):
-        node.config.stash[LEFT_OUT] = Counter(left_out)
+    output = getattr(node, "workeroutput", {})
+    if "left_out" in output:
+        node.config.stash[LEFT_OUT] = Counter(output["left_out"])
+        node.config.stash[SHORTENED] = Counter(output["shortened"])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say in one line what was not run by default."""
-    left_out = config.stash.get(LEFT_OUT, None)
-    if left_out:
-        folders = ", ".join(f"{folder} {count}" for folder, count in sorted(left_out.items()))
-        terminalreporter.write_line(
-            f"Not run by default: {left_out.total()} tests that take minutes ({folders}). pytest --full runs them."
+    left_out = config.stash.get(LEFT_OUT, None) or Counter()
+    shortened = config.stash.get(SHORTENED, None) or Counter()
+    parts = [
+        f"{what}: {count.total()} ({', '.join(f'{folder} {number}' for folder, number in sorted(count.items()))})"
+        for count, what in (
+            (left_out, "tests that take minutes"),
+            (shortened, "all rounds and examples of tests"),
         )
+        if count
+    ]
+    if parts:
+        terminalreporter.write_line(f"Not run by default, but with --full: {'; '.join(parts)}")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -82,7 +105,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With `--dist loadgroup`, one worker has all tests of Spark about event logs and another one all others: more sessions
     would take all memory, and with a single one all would wait for it in the end.
 
-    So are those of a module in which one server, or one browser, goes through all of them. The marks for that, `xdist_group`, are not seen by pytest-xdist 3.8 with pytest 9.2.
+    So are those of a module in which one server goes through all of them, and all that need a browser: it takes seconds
+    to start. The marks for that, `xdist_group`, are not seen by pytest-xdist 3.8 with pytest 9.2.
     """
     if config.getvalue("dist") != "loadgroup":
         return None
@@ -93,6 +117,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             module = nodeid.partition("::")[0]
             if "spark" in module:
                 return "spark events" if "test_event_" in module else "spark"
+            if "/test_dashboard_" in module or module.endswith("_browser.py"):
+                return "browser"
             return module if module.endswith(ONE_FOR_ALL) else nodeid
 
     return SharersTogether(config, log)

@@ -30,6 +30,7 @@ SANS_IO: dict[str, set[str]] = {
     "wire": VALUES | {"amf"},
     "session": VALUES | {"", "amf", "wire"},
     "mp4": VALUES | {"amf", "flv"},
+    "hls": VALUES | {"amf", "flv", "mp4"},
     "demo.test_card": VALUES | {"", "amf", "flv"},
     "files.disk": {"errors"},
 }
@@ -66,7 +67,7 @@ ON_TWISTED: dict[str, set[str]] = {
         "rtmp",
         "web.settings",
     },
-    "outputs": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "outputs.base", "web.server"},
+    "outputs": BELOW_TWISTED | EVENTS | SHARED | {"streams", "rtmp", "access", "outputs.base", "web.server"},
 }
 #: Siblings: each sees what is above, and not the others.
 SIBLINGS = {"destinations", "recording", "event_log", "hooks"}
@@ -94,14 +95,16 @@ WEB: dict[str, set[str]] = {
     "web.metrics": {"", "interfaces", "events", "streams", "web.server", "web.api"},
     "web.page": {"web.server"},
     "web": EVENTS
-    | {"errors", "secret", "wire", "mp4", "streams", "access", "outputs", "web.settings", "web.server"}
+    | {"errors", "secret", "wire", "mp4", "hls", "streams", "access", "outputs"}
+    | {"web.settings", "web.server"}
     | {"web.api", "web.events", "web.metrics", "web.page"},
 }
 #: Where everything meets.
 JOINING: dict[str, set[str]] = {
-    "config": ABOVE_SIBLINGS | SIBLINGS | {"logs", "web.settings"},
+    "config": ABOVE_SIBLINGS | SIBLINGS | {"logs", "outputs", "web.settings"},
     "control": ABOVE_SIBLINGS | SIBLINGS | {"web.api"},
-    "service": ABOVE_SIBLINGS | SIBLINGS | {"config", "logs", "control", "outputs", "web"},
+    "listener": {"rtmp"},
+    "service": {"listener"} | ABOVE_SIBLINGS | SIBLINGS | {"config", "logs", "control", "outputs", "web"},
     "banner": {"config"},
     "tap": {"errors", "interfaces", "rtmp", "destinations", "logs", "config", "banner", "service"},
     "screen": set(),
@@ -133,6 +136,7 @@ WITHOUT_TWISTED_MODULES = [
     "rtmprelay.wire.commands",
     "rtmprelay.session.server",
     "rtmprelay.session.client",
+    "rtmprelay.hls.playlist",
     "rtmprelay.files.disk",
 ]
 

@@ -67,6 +67,13 @@ _VALUES = {
     "record": "GLOB",
     "http-cors": "ORIGIN",
     "trusted-proxy": "CIDR",
+    "http-media": "ENDPOINT",
+    "hls": "GLOB",
+    "hls-part": "TIME",
+    "hls-segment": "TIME",
+    "hls-window": "TIME",
+    "hls-dir": "DIR",
+    "hls-sign-key": "file:PATH",
 }
 
 
@@ -256,6 +263,7 @@ class LimitList(FromCode):
             whole.queue_limits,
             whole.memory_limits,
             whole.http,
+            whole.hls_limits,
         )
         rows = []
         for group in groups:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 from rtmprelay.config.relay import RelayConfig
+from rtmprelay.files.secret_file import warn_if_everybody_reads
+
+_PRIVATE_KEY = re.compile(r"privateKey=((?:[^:\\]|\\.)+)")
 
 _INTERFACE = re.compile(r":interface=(?P<host>(?:[^:\\]|\\.)+)")
 
@@ -29,6 +34,26 @@ def is_for_this_machine(description: str) -> bool:
 def start_warnings(config: RelayConfig) -> list[str]:
     """One sentence for each thing that an operator may not have meant."""
     return list(_warnings(config))
+
+
+def command_line_warnings(options: Mapping[str, Any], given: Collection[str]) -> tuple[str, ...]:
+    """What only the options show; files with secrets that others can read are logged.
+
+    Args:
+        given: The names of the options on the command line; the others are from a file.
+    """
+    for description in options["listen"]:
+        for path in _PRIVATE_KEY.findall(description):
+            warn_if_everybody_reads(Path(path.replace("\\", "")))
+    if options["relay-config"]:
+        warn_if_everybody_reads(Path(options["relay-config"]))
+    token = options["http-token"]
+    if token is None or token.startswith("file:") or "http-token" not in given:
+        return ()
+    return (
+        "everybody on this machine can read the token of --http-token in the list of processes (ps): write"
+        " --http-token file:PATH, or put it into RTMPRELAY_HTTP_TOKEN",
+    )
 
 
 def _warnings(config: RelayConfig) -> Iterator[str]:

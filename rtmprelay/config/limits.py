@@ -23,6 +23,7 @@ _GROUPS = (
     "guess_limits",
     "memory_limits",
     "http",
+    "hls_limits",
 )
 
 #: The one limit that is a field of the configuration itself.

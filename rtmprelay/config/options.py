@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -16,7 +15,9 @@ from typing_extensions import override
 from rtmprelay import __version__, logs
 from rtmprelay.access.guessing import read_ban
 from rtmprelay.addresses import read_proxies
+from rtmprelay.config import hls as hls_options
 from rtmprelay.config import relay as config
+from rtmprelay.config.first_start import command_line_warnings
 from rtmprelay.config.limits import limits_help, with_limits
 from rtmprelay.config.parsing import OptionsOrFile
 from rtmprelay.config.plugins import make_authorizer, make_event_sink, plugins_help
@@ -26,7 +27,13 @@ from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import SMALLEST_FILE, EventLogSettings
 from rtmprelay.files.disk import check_folder
 from rtmprelay.files.free_space import DEFAULT_KEEP_FREE, read_keep_free
-from rtmprelay.files.secret_file import warn_if_everybody_reads
+from rtmprelay.outputs.hls.settings import (
+    SHORTEST_WINDOW,
+    HlsSettings,
+    check_memory,
+    read_part,
+    read_segment,
+)
 from rtmprelay.quantities import quoted, read_duration, read_size
 from rtmprelay.recording.settings import SHORTEST_SEGMENT, SMALLEST_SEGMENT, RecordingSettings
 from rtmprelay.web.settings import HttpSettings, read_origin, read_token, token_from
@@ -50,6 +57,7 @@ class Options(OptionsOrFile):
         "limit",
         "http-cors",
         "trusted-proxy",
+        "hls",
     )
 
     synopsis = "[--listen ENDPOINT ...] [--relay-to URL ...] [options]"
@@ -126,6 +134,7 @@ class Options(OptionsOrFile):
         ],
         ["log-level", None, "info", "The lowest level that is logged: debug, info, warn or error."],
         ["log-format", None, "text", "The format of the log: text or json."],
+        *hls_options.PARAMETERS,
     ]
 
     optFlags = [
@@ -137,6 +146,7 @@ class Options(OptionsOrFile):
             None,
             "Connect to every destination, report how far each attempt got, and exit: 0 if all succeeded.",
         ],
+        *hls_options.FLAGS,
     ]
 
     def opt_listen(self, endpoint: str) -> None:
@@ -154,6 +164,10 @@ class Options(OptionsOrFile):
     def opt_app_quota(self, quota: str) -> None:
         """Delete the oldest recordings of an app when its own are larger than this, as APP=SIZE; may be given several times."""
         self["app-quota"].append(quota)
+
+    def opt_hls(self, glob: str) -> None:
+        """Let the streams whose APP/NAME matches, such as '*' or live/*, be watched as HLS; may be given several times."""
+        self["hls"].append(glob)
 
     def opt_http_cors(self, origin: str) -> None:
         """A web origin whose pages may read status and media, such as https://example.org, or *; may be given several times."""
@@ -202,10 +216,11 @@ class Options(OptionsOrFile):
             destinations=self._initial_destinations(),
             recording=self.recording(),
             http=self.http(),
+            hls=self.hls(),
             relay_config=self["relay-config"],
             ban=self._optional("ban", read_ban),
             open=bool(self["open"]),
-            warnings=self._own_warnings(),
+            warnings=command_line_warnings(self, self.given(self._arguments)),
             event_log=self.event_log(),
             authorizers=self._plugins("auth", make_authorizer),
             hooks=self._plugins("hook", make_event_sink),
@@ -214,21 +229,10 @@ class Options(OptionsOrFile):
             self["config"] = with_limits(relay, self["limit"])
         except ConfigError as error:
             raise UsageError(f"--limit: {error}") from error
-
-    def _own_warnings(self) -> tuple[str, ...]:
-        """What only the command line shows; files that others can read are logged."""
-        for description in self["listen"]:
-            for path in re.findall(r"privateKey=((?:[^:\\]|\\.)+)", description):
-                warn_if_everybody_reads(Path(path.replace("\\", "")))
-        if self["relay-config"]:
-            warn_if_everybody_reads(Path(self["relay-config"]))
-        token = self["http-token"]
-        if token is None or token.startswith("file:") or "http-token" not in self.given(self._arguments):
-            return ()
-        return (
-            "everybody on this machine can read the token of --http-token in the list of processes (ps): write"
-            " --http-token file:PATH, or put it into RTMPRELAY_HTTP_TOKEN",
-        )
+        try:
+            check_memory(self["config"].hls, self["config"].hls_limits)
+        except ConfigError as error:
+            raise UsageError(f"--hls-window: {error}") from error
 
     def _initial_destinations(self) -> tuple[DestinationSettings, ...]:
         try:
@@ -267,20 +271,41 @@ class Options(OptionsOrFile):
     def http(self) -> HttpSettings:
         """What is served over HTTP, and who may ask for it."""
         listen = self._optional("http-status", _http_description)
+        media_listen = self._optional("http-media", _listen_description)
         token = self._optional("http-token", read_token)
         if listen is not None and token is None:
             try:
                 token = token_from()
             except ConfigError as error:
                 raise UsageError(str(error)) from error
-        if listen is None and (token is not None or self["http-cors"]):
-            raise UsageError("--http-token and --http-cors need --http-status, which says where to listen")
+        if listen is None and token is not None:
+            raise UsageError("--http-token needs --http-status, which says where to listen")
+        if listen is None and media_listen is None and self["http-cors"]:
+            raise UsageError("--http-cors needs --http-status or --http-media, which say where to listen")
+        cors = tuple(self._checked("http-cors", origin, read_origin) for origin in self["http-cors"])
         try:
             proxies = read_proxies(self["trusted-proxy"])
         except ConfigError as error:
             raise UsageError(f"--trusted-proxy: {error}") from error
-        cors = tuple(self._checked("http-cors", origin, read_origin) for origin in self["http-cors"])
-        return HttpSettings(listen=listen, token=token, cors=cors, trusted_proxies=proxies)
+        return HttpSettings(
+            listen=listen, media_listen=media_listen, token=token, cors=cors, trusted_proxies=proxies
+        )
+
+    def hls(self) -> HlsSettings:
+        """Which streams can be watched as HLS, and how."""
+        if self["hls"] and not (self["http-status"] or self["http-media"]):
+            raise UsageError("--hls needs --http-media or --http-status, which say where viewers are served")
+        return HlsSettings(
+            match=tuple(self["hls"]),
+            part=self._checked("hls-part", self["hls-part"], read_part),
+            segment=self._checked("hls-segment", self["hls-segment"], read_segment),
+            window=self._checked(
+                "hls-window", self["hls-window"], lambda text: read_duration(text, SHORTEST_WINDOW)
+            ),
+            folder=self._optional("hls-dir", check_folder),
+            anonymous=bool(self["hls-anonymous"]),
+            sign_key=self._optional("hls-sign-key", hls_options.read_sign_key),
+        )
 
     def recording(self) -> RecordingSettings:
         """Which streams are recorded, where to, and how long recordings are kept."""

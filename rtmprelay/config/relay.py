@@ -11,6 +11,7 @@ from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.interfaces import IEventSink, IStreamAuthorizer
+from rtmprelay.outputs.hls.settings import HlsLimits, HlsSettings
 from rtmprelay.quantities import quoted, read_duration
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.rtmp.admission import AdmissionLimits
@@ -65,6 +66,8 @@ class RelayConfig:
     open: bool = False
     #: What else the operator should know: logged once at the start, and shown in /health and on the page.
     warnings: tuple[str, ...] = ()
+    #: Which streams can be watched as HLS, and how.
+    hls: HlsSettings = attrs.field(factory=HlsSettings)
     #: The file that changes of destinations through the HTTP API are saved to.
     relay_config: str | None = None
     #: Where events are written to, as lines of JSON.
@@ -83,6 +86,7 @@ class RelayConfig:
     guess_limits: GuessLimits = attrs.field(factory=GuessLimits)
     #: Addresses that send too many wrong keys, passwords and tokens are shut out for a while; None for never.
     ban: Ban | None = None
+    hls_limits: HlsLimits = attrs.field(factory=HlsLimits)
     #: The highest bitrate of one publisher in kilobits per second, averaged over ten seconds; None for no limit.
     max_publisher_kbps: int | None = None
     #: Seconds between two statistics events of a connection.

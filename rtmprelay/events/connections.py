@@ -162,6 +162,8 @@ class PlayStarted(PlayEvent):
 
     name = "play_started"
     sentence = "Player added: play of {stream} by {connection} started"
+    #: How the stream is watched: rtmp, flv, mp4 or hls.
+    protocol: str = "rtmp"
 
 
 @attrs.frozen(kw_only=True)
@@ -193,6 +195,11 @@ class PlayStopped(PlayEvent):
     #: Times that the player took less than was sent to it for more than a second, and how long in all.
     stalls: int = 0
     stalled_seconds: float = 0.0
+    #: How the stream was watched: rtmp, flv, mp4 or hls.
+    protocol: str = "rtmp"
+    #: What players of HLS tell of themselves (CMCD): seconds to the first picture, and the throughput that they measured.
+    startup: float | None = None
+    throughput_kbps: int | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -210,3 +217,5 @@ class MediaStatistics(StreamEvent):
     queued: int
     stalls: int = 0
     stalled_seconds: float = 0.0
+    #: What a player of HLS measured (CMCD).
+    throughput_kbps: int | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import attrs
 
 from rtmprelay.flv import Codec
+from rtmprelay.flv.bits import Bits
 from rtmprelay.flv.tags import video_content
 
 #: Real configurations have a few hundred bytes; a huge one made of tiny parts would take long to walk through.
@@ -54,37 +55,6 @@ _OPUS_FRAMES = (480, 960, 1920, 2880) * 3 + (480, 960) * 2 + (120, 240, 480, 960
 _OPUS_MAX_SAMPLES = 5760
 
 
-class _Bits:
-    """Reads numbers of any number of bits; reading past the end raises IndexError."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def read(self, count: int) -> int:
-        """An unsigned number of `count` bits."""
-        value = 0
-        for _ in range(count):
-            byte = self._data[self._at >> 3]
-            value = value << 1 | byte >> (7 - (self._at & 7)) & 1
-            self._at += 1
-        return value
-
-    def read_exponential(self) -> int:
-        """An unsigned Exp-Golomb number."""
-        zeros = 0
-        while not self.read(1):
-            zeros += 1
-            if zeros > 31:
-                raise IndexError
-        return (1 << zeros) - 1 + self.read(zeros)
-
-    def read_signed(self) -> int:
-        """A signed Exp-Golomb number."""
-        number = self.read_exponential()
-        return (number + 1) // 2 if number & 1 else -(number // 2)
-
-
 # -- pictures ------------------------------------------------------------------------------------------------
 
 
@@ -109,12 +79,12 @@ def picture_size(payload: bytes) -> tuple[int, int] | None:
     return size if size is not None and 0 < size[0] <= _MAX_SIDE and 0 < size[1] <= _MAX_SIDE else None
 
 
-def _parameter_set_bits(unit: bytes, header_size: int) -> _Bits:
+def _parameter_set_bits(unit: bytes, header_size: int) -> Bits:
     """The parameter set in a NAL unit, without the bytes that keep start codes out of it."""
-    return _Bits(unit[header_size:].replace(b"\0\0\3", b"\0\0"))
+    return Bits(unit[header_size:].replace(b"\0\0\3", b"\0\0"))
 
 
-def _crop(bits: _Bits, chroma: int, width: int, height: int, line_unit: int = 1) -> tuple[int, int]:
+def _crop(bits: Bits, chroma: int, width: int, height: int, line_unit: int = 1) -> tuple[int, int]:
     """Take the cropping, if there is any, off the coded size; it counts in samples of the coarser colour."""
     if bits.read(1):
         left, right, top, bottom = (bits.read_exponential() for _ in range(4))
@@ -123,7 +93,7 @@ def _crop(bits: _Bits, chroma: int, width: int, height: int, line_unit: int = 1)
     return width, height
 
 
-def _read_chroma(bits: _Bits) -> tuple[int, int]:
+def _read_chroma(bits: Bits) -> tuple[int, int]:
     """The chroma format, 0 grey, 1 4:2:0, 2 4:2:2, 3 4:4:4; and the one by which the cropping counts."""
     chroma = bits.read_exponential()
     # The flag says that there are three separate pictures, each sampled like a grey one.
@@ -156,7 +126,7 @@ def _avc_size(configuration: bytes) -> tuple[int, int] | None:
     return _crop(bits, chroma, columns * 16, rows * 16 * fields, fields)
 
 
-def _skip_scaling(bits: _Bits, lists: int) -> None:
+def _skip_scaling(bits: Bits, lists: int) -> None:
     """Bit depths, and the scaling lists."""
     bits.read_exponential()
     bits.read_exponential()
@@ -167,7 +137,7 @@ def _skip_scaling(bits: _Bits, lists: int) -> None:
                 _skip_scaling_list(bits, 16 if number < 6 else 64)
 
 
-def _skip_scaling_list(bits: _Bits, size: int) -> None:
+def _skip_scaling_list(bits: Bits, size: int) -> None:
     last = following = 8
     for _ in range(size):
         if following:
@@ -175,7 +145,7 @@ def _skip_scaling_list(bits: _Bits, size: int) -> None:
         last = following or last
 
 
-def _skip_picture_order(bits: _Bits) -> None:
+def _skip_picture_order(bits: Bits) -> None:
     bits.read_exponential()
     kind = bits.read_exponential()
     if kind == 0:
@@ -219,7 +189,7 @@ def _read_hevc_parameter_set(unit: bytes) -> tuple[int, int]:
     return _crop(bits, chroma, width, height)
 
 
-def _skip_hevc_profiles(bits: _Bits, sub_layers: int) -> None:
+def _skip_hevc_profiles(bits: Bits, sub_layers: int) -> None:
     bits.read(_HEVC_PROFILE_BITS + _HEVC_LEVEL_BITS)
     present = [(bits.read(1), bits.read(1)) for _ in range(sub_layers)]
     if sub_layers:
@@ -239,7 +209,7 @@ def _av1_size(configuration: bytes) -> tuple[int, int] | None:
         else:
             size, at = _read_leb128(configuration, at)
         if header >> 3 & 15 == _AV1_SEQUENCE_HEADER:
-            return _read_av1_sequence_header(_Bits(configuration[at : at + size]))
+            return _read_av1_sequence_header(Bits(configuration[at : at + size]))
         at += size
     return None
 
@@ -255,7 +225,7 @@ def _read_leb128(data: bytes, at: int) -> tuple[int, int]:
     raise IndexError
 
 
-def _read_av1_sequence_header(bits: _Bits) -> tuple[int, int]:
+def _read_av1_sequence_header(bits: Bits) -> tuple[int, int]:
     bits.read(4)
     if bits.read(1):
         # A still picture: only the level comes before its size.
@@ -268,7 +238,7 @@ def _read_av1_sequence_header(bits: _Bits) -> tuple[int, int]:
     return bits.read(width_bits) + 1, bits.read(height_bits) + 1
 
 
-def _skip_av1_timing(bits: _Bits) -> int:
+def _skip_av1_timing(bits: Bits) -> int:
     """Skip the timing; return how many bits a buffer delay has, 0 if there is none."""
     bits.read(64)
     if bits.read(1):
@@ -280,7 +250,7 @@ def _skip_av1_timing(bits: _Bits) -> int:
     return delay_bits
 
 
-def _skip_av1_operating_points(bits: _Bits, delay_bits: int) -> None:
+def _skip_av1_operating_points(bits: Bits, delay_bits: int) -> None:
     display_delay = bits.read(1)
     for _ in range(bits.read(5) + 1):
         bits.read(12)
@@ -306,7 +276,7 @@ class Sampling:
 
 def aac_sampling(configuration: bytes) -> Sampling | None:
     """Read an AudioSpecificConfig; None if it cannot be read."""
-    bits = _Bits(configuration)
+    bits = Bits(configuration)
     try:
         object_type = _read_aac_object_type(bits)
         # The rate of the core: with band replication the output has twice as much, and so have its packets.
@@ -324,12 +294,20 @@ def aac_sampling(configuration: bytes) -> Sampling | None:
     return Sampling(rate, channels, samples)
 
 
-def _read_aac_object_type(bits: _Bits) -> int:
+def aac_object_type(configuration: bytes) -> int | None:
+    """The object type of an AudioSpecificConfig, such as 2 for AAC LC; None if it cannot be read."""
+    try:
+        return _read_aac_object_type(Bits(configuration)) or None
+    except IndexError:
+        return None
+
+
+def _read_aac_object_type(bits: Bits) -> int:
     object_type = bits.read(5)
     return 32 + bits.read(6) if object_type == 31 else object_type
 
 
-def _read_aac_rate(bits: _Bits) -> int:
+def _read_aac_rate(bits: Bits) -> int:
     number = bits.read(4)
     if number == 15:
         return bits.read(24)

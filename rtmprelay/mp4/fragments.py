@@ -19,11 +19,22 @@ from typing import Protocol
 import attrs
 
 from rtmprelay.errors import RtmpRelayError
+from rtmprelay.flv import Codec
 from rtmprelay.flv.codec_headers import opus_packet_samples
+from rtmprelay.flv.sound_packets import flac_packet_samples
 from rtmprelay.flv.tags import Content, audio_content, video_content
 from rtmprelay.media import MediaFrame, MediaKind, milliseconds_between
-from rtmprelay.mp4.boxes import BOX_HEADER_SIZE, box_header
-from rtmprelay.mp4.tracks import AUDIO_TRACK_ID, VIDEO_TRACK_ID, AnyTrack, AudioTrack, VideoTrack
+from rtmprelay.mp4.fragment_boxes import (
+    AUDIO_ENTRY,
+    KEY_PICTURE,
+    MOOF,
+    TRAF,
+    VIDEO_ENTRY,
+    Run,
+    fragment,
+    picture_flags,
+)
+from rtmprelay.mp4.tracks import CODECS_WITHOUT_HEADER, AnyTrack, AudioTrack, VideoTrack
 
 #: How far the times of sound may be from what RTMP says before they are corrected. Timestamps in milliseconds are
 #: never exact, and many encoders let them jitter; following that would tear gaps of some samples into the sound.
@@ -35,29 +46,15 @@ _MAX_SAMPLE_MS = 60_000
 #: Timestamps that go back further than this are no jitter: the publisher has started anew.
 _MAX_STEP_BACK_MS = 1000
 
+#: Bytes of a frame of FLAC before its samples, at most.
+_FLAC_HEADER_SIZE = 16
+
 #: The length of a picture at most while the next one is not known.
 _MAX_GUESS_MS = 1000
 
 #: How far decoding may run ahead of the timestamps to bridge a gap.
 _MAX_LEAD_MS = 2000
 
-#: Flags of a sample (ISO/IEC 14496-12, section 8.8.3.1): what it depends on, what depends on it, where to start.
-_KEY_PICTURE = 0x02000000
-_INTER_PICTURE = 0x01010000
-_DISPOSABLE_PICTURE = 0x01810000
-
-_MOOF = struct.Struct(">I4sI4sII")
-# traf; tfhd with offsets that count from the moof; tfdt with 64 bits; trun.
-_TRAF = struct.Struct(">I4s" + "I4sII" + "I4sIII" + "I4sIIi")
-_TFHD_FLAGS = 0x020000
-_TFDT_VERSION_1 = 1 << 24
-# Version 1, for composition times that may be negative. The fields: offset, duration, size, flags, composition.
-_VIDEO_RUN_FLAGS = 1 << 24 | 0x000F01
-_AUDIO_RUN_FLAGS = 0x000301
-
-# Duration, size, flags and composition time of a picture; duration and size of a packet of sound.
-_VIDEO_ENTRY = struct.Struct(">IIIi")
-_AUDIO_ENTRY = struct.Struct(">II")
 _ENTRY_FLAGS_AT = 8
 _ENTRY_COMPOSITION_AT = 12
 
@@ -87,20 +84,6 @@ class _Sample:
     data: memoryview
 
 
-@attrs.frozen
-class _Run:
-    """The samples of one track in a fragment."""
-
-    first_ms: int
-    entries: bytes
-    media: list[memoryview]
-    length: int
-
-    @property
-    def size(self) -> int:
-        return sum(map(len, self.media))
-
-
 @attrs.frozen(cache_hash=True)
 class FragmentEncoder:
     """Makes fragments for tracks. Equal encoders, of readers of the same stream, share their results."""
@@ -113,6 +96,9 @@ class FragmentEncoder:
         content, track = self._look_at(frame)
         if content is None or not content.configuration or content.is_empty:
             return False
+        if content.codec in CODECS_WITHOUT_HEADER:
+            # Whatever is sent as one tells nothing that the packets do not.
+            return track is None or content.codec != track.codec
         return (
             track is None or content.codec != track.codec or content.of(frame.payload) != track.configuration
         )
@@ -123,12 +109,12 @@ class FragmentEncoder:
         packets: list[_Sample] = []
         for frame in frames:
             self._sort(frame, pictures, packets)
-        runs: list[tuple[int, _Run]] = []
+        runs: list[Run] = []
         if pictures and self.video is not None:
-            runs.append((VIDEO_TRACK_ID, _picture_run(self.video, pictures)))
+            runs.append(_picture_run(self.video, pictures))
         if packets and self.audio is not None:
-            runs.append((AUDIO_TRACK_ID, _sound_run(self.audio, packets)))
-        return _fragment(runs) if runs else b""
+            runs.append(_sound_run(self.audio, packets))
+        return fragment(runs) if runs else b""
 
     def _sort(self, frame: MediaFrame, pictures: list[_Sample], packets: list[_Sample]) -> None:
         """Put coded media where it belongs; what the decoders of these tracks could not use is left out."""
@@ -149,7 +135,7 @@ class FragmentEncoder:
         return None, None
 
 
-def _picture_run(track: VideoTrack, pictures: Sequence[_Sample]) -> _Run:
+def _picture_run(track: VideoTrack, pictures: Sequence[_Sample]) -> Run:
     """Pictures last until the next one. Where time stands still or runs backwards, decoding goes on by one tick."""
     first_ms = pictures[0].timestamp_ms
     decode_times: list[int] = []
@@ -162,33 +148,27 @@ def _picture_run(track: VideoTrack, pictures: Sequence[_Sample]) -> _Run:
         shown_times.append(time + picture.content.composition_ms)
     end = latest + track.frame_ms
     entries = b"".join(
-        _VIDEO_ENTRY.pack(
-            following - decoded, len(picture.data), _flags(picture.content), _within(shown - decoded)
+        VIDEO_ENTRY.pack(
+            following - decoded, len(picture.data), picture_flags(picture.content), _within(shown - decoded)
         )
         for picture, decoded, shown, following in zip(
             pictures, decode_times, shown_times, [*decode_times[1:], end], strict=True
         )
     )
-    return _Run(first_ms, entries, [picture.data for picture in pictures], end)
+    return Run(track.track_id, _unplaced(first_ms, end), entries, [picture.data for picture in pictures])
 
 
 def _within(composition_ms: int) -> int:
     return max(-_MAX_SAMPLE_MS, min(composition_ms, _MAX_SAMPLE_MS))
 
 
-def _flags(content: Content) -> int:
-    if content.keyframe:
-        return _KEY_PICTURE
-    return _DISPOSABLE_PICTURE if content.disposable else _INTER_PICTURE
-
-
-def _sound_run(track: AudioTrack, packets: Sequence[_Sample]) -> _Run:
+def _sound_run(track: AudioTrack, packets: Sequence[_Sample]) -> Run:
     """Packets last as long as they have samples, unless the timestamps say that some are missing."""
     first_ms = packets[0].timestamp_ms
     rate = track.timescale
     tolerance = rate * SOUND_TOLERANCE_MS // 1000
     longest = rate * _MAX_SAMPLE_MS // 1000
-    lengths = [_packet_length(track, packet.data) for packet in packets]
+    lengths = [packet_length(track, packet.data) for packet in packets]
     time = 0
     for index in range(1, len(packets)):
         time += lengths[index - 1]
@@ -198,38 +178,27 @@ def _sound_run(track: AudioTrack, packets: Sequence[_Sample]) -> _Run:
             time += length - lengths[index - 1]
             lengths[index - 1] = length
     entries = b"".join(
-        _AUDIO_ENTRY.pack(length, len(packet.data)) for length, packet in zip(lengths, packets, strict=True)
+        AUDIO_ENTRY.pack(length, len(packet.data)) for length, packet in zip(lengths, packets, strict=True)
     )
-    return _Run(first_ms, entries, [packet.data for packet in packets], time + lengths[-1])
+    unplaced = _unplaced(first_ms, time + lengths[-1])
+    return Run(track.track_id, unplaced, entries, [packet.data for packet in packets])
 
 
-def _packet_length(track: AudioTrack, data: memoryview) -> int:
+def _unplaced(first_ms: int, length: int) -> int:
+    """What is in the place of the decode time until the fragment is placed."""
+    return (first_ms & _U32_MAX) << 32 | min(length, _U32_MAX)
+
+
+def packet_length(track: AudioTrack, data: bytes | memoryview) -> int:
+    """How many samples a packet has."""
     if track.packet_samples is not None:
         return track.packet_samples
+    if track.codec is Codec.FLAC:
+        samples = flac_packet_samples(bytes(data[:_FLAC_HEADER_SIZE]))
+    else:
+        samples = opus_packet_samples(bytes(data[:2]))
     # A packet that makes no sense counts as one of the usual 20 ms.
-    return opus_packet_samples(bytes(data[:2])) or track.timescale // 50
-
-
-def _fragment(runs: Sequence[tuple[int, _Run]]) -> bytes:
-    moof_size = _MOOF.size + sum(_TRAF.size + len(run.entries) for _, run in runs)
-    parts: list[bytes | memoryview] = [_MOOF.pack(moof_size, b"moof", 16, b"mfhd", 0, 0)]
-    offset = moof_size + BOX_HEADER_SIZE
-    for track_id, run in runs:
-        parts += (_traf(track_id, run, offset), run.entries)
-        offset += run.size
-    parts.append(box_header(b"mdat", offset - moof_size - BOX_HEADER_SIZE))
-    for _, run in runs:
-        parts += run.media
-    return b"".join(parts)
-
-
-def _traf(track_id: int, run: _Run, offset: int) -> bytes:
-    flags = _VIDEO_RUN_FLAGS if track_id == VIDEO_TRACK_ID else _AUDIO_RUN_FLAGS
-    size = _TRAF.size + len(run.entries)
-    header = (size, b"traf", 16, b"tfhd", _TFHD_FLAGS, track_id)
-    unplaced = (20, b"tfdt", _TFDT_VERSION_1, run.first_ms & _U32_MAX, min(run.length, _U32_MAX))
-    samples = (20 + len(run.entries), b"trun", flags, len(run.media), offset)
-    return _TRAF.pack(*header, *unplaced, *samples)
+    return samples or track.timescale // 50
 
 
 # -- placing fragments ---------------------------------------------------------------------------------------
@@ -259,7 +228,7 @@ class FragmentPlacer:
         moof = bytearray(fragment[:size])
         self._number = self._number + 1 & _U32_MAX
         _U32.pack_into(moof, _NUMBER_AT, self._number)
-        at = _MOOF.size
+        at = MOOF.size
         while at < size:
             (traf_size,) = _U32.unpack_from(moof, at)
             self._place_track(moof, at, at + traf_size)
@@ -300,7 +269,7 @@ class _SoundClock:
             _check_step(self._last, due, self._timescale)
             begin = max(due, self._last + 1)
         self._next = begin + length
-        (last_length,) = _U32.unpack_from(moof, end - _AUDIO_ENTRY.size)
+        (last_length,) = _U32.unpack_from(moof, end - AUDIO_ENTRY.size)
         self._last = self._next - last_length
         return begin
 
@@ -322,13 +291,13 @@ class _PictureClock:
         self._last_due: int | None = None
 
     def place(self, moof: bytearray, at: int, end: int, time_ms: int, length: int) -> int:
-        first, last = at + _TRAF.size, end - _VIDEO_ENTRY.size
+        first, last = at + TRAF.size, end - VIDEO_ENTRY.size
         _check_step(self._last, time_ms, 1000)
         begin = max(time_ms, self._last + 1)
         begin -= self._lead(moof, first, end, begin)
         (last_length,) = _U32.unpack_from(moof, last)
         if first < last:
-            (interval,) = _U32.unpack_from(moof, last - _VIDEO_ENTRY.size)
+            (interval,) = _U32.unpack_from(moof, last - VIDEO_ENTRY.size)
         else:
             interval = 0 if self._last_due is None else time_ms - self._last_due
         self._last = begin + length - last_length
@@ -341,9 +310,9 @@ class _PictureClock:
         """How much earlier the pictures are decoded to bridge a gap; they are shown when they would have been."""
         (flags,) = _U32.unpack_from(moof, first + _ENTRY_FLAGS_AT)
         lead = begin - self._last - 2 * self._last_length
-        if self._last_due is None or flags == _KEY_PICTURE or not 0 < lead <= _MAX_LEAD_MS:
+        if self._last_due is None or flags == KEY_PICTURE or not 0 < lead <= _MAX_LEAD_MS:
             return 0
-        for entry in range(first, end, _VIDEO_ENTRY.size):
+        for entry in range(first, end, VIDEO_ENTRY.size):
             (composition,) = _I32.unpack_from(moof, entry + _ENTRY_COMPOSITION_AT)
             _I32.pack_into(moof, entry + _ENTRY_COMPOSITION_AT, composition + lead)
         return lead

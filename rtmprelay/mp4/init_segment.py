@@ -6,7 +6,10 @@ import struct
 from collections.abc import Sequence
 
 from rtmprelay.flv import Codec
+from rtmprelay.flv.sound_packets import read_flac_header
+from rtmprelay.flv.vp9 import vp9_record
 from rtmprelay.mp4.boxes import box, full_box
+from rtmprelay.mp4.codec_strings import AAC_OBJECT, mp3_object
 from rtmprelay.mp4.tracks import AnyTrack, AudioTrack, VideoTrack
 
 _MOVIE_TIMESCALE = 1000
@@ -27,10 +30,6 @@ _DECODER_CONFIG = 4
 _DECODER_SPECIFIC_INFO = 5
 _SYNC_LAYER_CONFIG = 6
 _AUDIO_STREAM = 0x15
-_AAC_OBJECT = 0x40
-_MP3_OBJECT = 0x6B
-#: MP3 with the low rates of MPEG-2.
-_MP3_LOW_RATE_OBJECT = 0x69
 
 
 def init_segment(tracks: Sequence[AnyTrack]) -> bytes:
@@ -102,6 +101,7 @@ _VIDEO_ENTRIES = {
     Codec.AVC: (b"avc1", b"avcC"),
     Codec.HEVC: (b"hvc1", b"hvcC"),
     Codec.AV1: (b"av01", b"av1C"),
+    Codec.VP9: (b"vp09", b"vpcC"),
 }
 
 
@@ -109,15 +109,29 @@ def _video_entry(track: VideoTrack) -> bytes:
     # 72 pixels an inch, one frame in a sample, no compressor name, 24 bits of colour, no colour table.
     fixed = struct.pack(">6xH16xHHII4xH32xHh", 1, track.width, track.height, 0x480000, 0x480000, 1, 0x18, -1)
     entry, configuration = _VIDEO_ENTRIES[track.codec]
+    if track.codec is Codec.VP9:
+        # The other configurations are not boxes with a version.
+        record = vp9_record(track.configuration) or b""
+        return box(entry, fixed, full_box(configuration, 1, 0, record))
     return box(entry, fixed, box(configuration, track.configuration))
 
 
 def _audio_entry(track: AudioTrack) -> bytes:
     # The field for the rate ends at 65535 Hz; decoders read the real one from the configuration.
     rate = track.timescale if track.timescale <= 0xFFFF else 0
-    fixed = struct.pack(">6xH8xHH4xI", 1, track.channels, 16, rate << 16)
-    if track.codec is Codec.OPUS:
-        return box(b"Opus", fixed, box(b"dOps", _opus_specific(track.configuration)))
+    flac = read_flac_header(track.configuration) if track.codec is Codec.FLAC else None
+    sample_bits = 16 if flac is None else flac.sample_bits
+    fixed = struct.pack(">6xH8xHH4xI", 1, track.channels, sample_bits, rate << 16)
+    match track.codec:
+        case Codec.OPUS:
+            return box(b"Opus", fixed, box(b"dOps", _opus_specific(track.configuration)))
+        case Codec.FLAC:
+            blocks = b"" if flac is None else flac.blocks
+            return box(b"fLaC", fixed, full_box(b"dfLa", 0, 0, blocks))
+        case Codec.AC3:
+            return box(b"ac-3", fixed, box(b"dac3", track.configuration))
+        case Codec.EAC3:
+            return box(b"ec-3", fixed, box(b"dec3", track.configuration))
     return box(b"mp4a", fixed, full_box(b"esds", 0, 0, _es_descriptor(track)))
 
 
@@ -130,9 +144,9 @@ def _opus_specific(head: bytes) -> bytes:
 
 def _es_descriptor(track: AudioTrack) -> bytes:
     if track.codec is Codec.AAC:
-        kind, specific = _AAC_OBJECT, _descriptor(_DECODER_SPECIFIC_INFO, track.configuration)
+        kind, specific = AAC_OBJECT, _descriptor(_DECODER_SPECIFIC_INFO, track.configuration)
     else:
-        kind, specific = _MP3_OBJECT if track.timescale > 24000 else _MP3_LOW_RATE_OBJECT, b""
+        kind, specific = mp3_object(track), b""
     # Zeros: the size of the decoder's buffer and the bitrates are not known.
     decoder = _descriptor(_DECODER_CONFIG, bytes([kind, _AUDIO_STREAM]) + bytes(11) + specific)
     sync_layer = _descriptor(_SYNC_LAYER_CONFIG, b"\x02")

@@ -14,7 +14,9 @@ from rtmprelay.errors import RtmpRelayError
 from rtmprelay.flv import AnyCodec, Codec
 from rtmprelay.flv.codec_headers import OPUS_RATE, aac_sampling, mp3_sampling, picture_size
 from rtmprelay.flv.script import decode_metadata
+from rtmprelay.flv.sound_packets import read_ac3, read_eac3, read_flac_header
 from rtmprelay.flv.tags import TagInfo, audio_content, describe_audio, describe_video, video_content
+from rtmprelay.flv.vp9 import vp9_picture_size, vp9_record
 from rtmprelay.media import TIMESTAMP_MODULUS, MediaFrame, MediaKind, milliseconds_between
 
 VIDEO_TRACK_ID = 1
@@ -24,15 +26,23 @@ AUDIO_TRACK_ID = 2
 VIDEO_TIMESCALE = 1000
 
 #: The codecs that can be put into an MP4.
-_VIDEO_CODECS = frozenset((Codec.AVC, Codec.HEVC, Codec.AV1))
-_AUDIO_CODECS = frozenset((Codec.AAC, Codec.OPUS, Codec.MP3))
-SUPPORTED_CODECS = _VIDEO_CODECS | _AUDIO_CODECS
+VIDEO_CODECS = frozenset((Codec.AVC, Codec.HEVC, Codec.AV1, Codec.VP9))
+AUDIO_CODECS = frozenset((Codec.AAC, Codec.OPUS, Codec.MP3, Codec.AC3, Codec.EAC3, Codec.FLAC))
+SUPPORTED_CODECS = VIDEO_CODECS | AUDIO_CODECS
 
-#: Those of them whose media comes without a decoder configuration before it.
-CODECS_WITHOUT_HEADER = frozenset((Codec.MP3,))
+#: Those of them whose media comes without a decoder configuration before it: every packet says it itself.
+CODECS_WITHOUT_HEADER = frozenset((Codec.MP3, Codec.AC3, Codec.EAC3))
 
 #: The size of the fixed part of each codec's configuration.
-_MIN_CONFIGURATION_SIZE = {Codec.AVC: 7, Codec.HEVC: 23, Codec.AV1: 4, Codec.OPUS: 19, Codec.AAC: 2}
+_MIN_CONFIGURATION_SIZE = {
+    Codec.AVC: 7,
+    Codec.HEVC: 23,
+    Codec.AV1: 4,
+    Codec.VP9: 8,
+    Codec.OPUS: 19,
+    Codec.AAC: 2,
+    Codec.FLAC: 34,
+}
 
 _DEFAULT_FRAME_MS = 40
 
@@ -47,10 +57,18 @@ class UnsupportedMediaError(RtmpRelayError):
     """A stream has something in it that cannot be put into an MP4."""
 
 
+def why_not_in_mp4(codec: AnyCodec | None) -> str | None:
+    """Why a codec cannot be put into an MP4; None if it can, or is not known yet."""
+    if codec is None or codec in SUPPORTED_CODECS:
+        return None
+    return f"{codec.display_name} cannot be put into an MP4 here"
+
+
 def check_codec(codec: AnyCodec | None) -> None:
     """Raise UnsupportedMediaError if a codec cannot be put into an MP4."""
-    if codec is not None and codec not in SUPPORTED_CODECS:
-        raise UnsupportedMediaError(f"{codec.display_name} cannot be put into an MP4 here")
+    reason = why_not_in_mp4(codec)
+    if reason is not None:
+        raise UnsupportedMediaError(reason)
 
 
 # -- tracks --------------------------------------------------------------------------------------------------
@@ -58,7 +76,11 @@ def check_codec(codec: AnyCodec | None) -> None:
 
 @attrs.frozen(cache_hash=True)
 class Track:
-    """What video and audio tracks have in common. Tracks are values: equal ones make equal fragments."""
+    """What video and audio tracks have in common. Tracks are values: equal ones make equal fragments.
+
+    Attributes:
+        configuration: As the publisher sent it. For AC-3 and E-AC-3 what an MP4 says of them, for MP3 nothing.
+    """
 
     codec: Codec
     configuration: bytes
@@ -81,7 +103,7 @@ class AudioTrack(Track):
 
     timescale: int
     channels: int
-    #: How many samples each packet has; None if every packet says it itself (Opus).
+    #: How many samples each packet has; None if every packet says it itself (Opus, FLAC).
     packet_samples: int | None
 
     track_id = AUDIO_TRACK_ID
@@ -94,30 +116,48 @@ def _video_track(
     codec: Codec, configuration: bytes, payload: bytes, metadata: Mapping[str, AmfValue]
 ) -> VideoTrack:
     _check_configuration(codec, configuration)
+    if codec is Codec.VP9 and vp9_record(configuration) is None:
+        raise _unreadable(codec)
     width, height = picture_size(payload) or (_side(metadata, "width"), _side(metadata, "height"))
     return VideoTrack(codec, configuration, min(width, 65535), min(height, 65535), _frame_ms(metadata))
 
 
 def _audio_track(codec: Codec, configuration: bytes) -> AudioTrack:
-    """MP3 has no decoder configuration: its first packet says the same."""
-    if codec is Codec.MP3:
-        return _mp3_track(configuration)
+    """The track of a decoder configuration, or of a packet if the codec has none."""
+    if codec in CODECS_WITHOUT_HEADER:
+        return _track_of_packet(codec, configuration)
     _check_configuration(codec, configuration)
     if codec is Codec.OPUS:
         if not _is_opus_head(configuration):
-            raise UnsupportedMediaError("the decoder configuration of Opus cannot be read")
+            raise _unreadable(codec)
         return AudioTrack(codec, configuration, OPUS_RATE, configuration[9], None)
+    if codec is Codec.FLAC:
+        header = read_flac_header(configuration)
+        if header is None:
+            raise _unreadable(codec)
+        return AudioTrack(codec, configuration, header.rate, header.channels, None)
     sampling = aac_sampling(configuration)
     if sampling is None:
-        raise UnsupportedMediaError("the decoder configuration of AAC cannot be read")
+        raise _unreadable(codec)
     return AudioTrack(codec, configuration, sampling.rate, sampling.channels, sampling.packet_samples)
 
 
-def _mp3_track(packet: bytes) -> AudioTrack:
-    sampling = mp3_sampling(packet)
-    if sampling is None:
-        raise UnsupportedMediaError("the publisher announces MP3, but its packets are something else")
-    return AudioTrack(Codec.MP3, b"", sampling.rate, sampling.channels, sampling.packet_samples)
+def _track_of_packet(codec: Codec, packet: bytes) -> AudioTrack:
+    if codec is Codec.MP3:
+        sampling = mp3_sampling(packet)
+        if sampling is not None:
+            return AudioTrack(codec, b"", sampling.rate, sampling.channels, sampling.packet_samples)
+    else:
+        found = read_ac3(packet) if codec is Codec.AC3 else read_eac3(packet)
+        if found is not None:
+            return AudioTrack(codec, found.specific, found.rate, found.channels, found.samples)
+    raise UnsupportedMediaError(
+        f"the publisher announces {codec.display_name}, but its packets are something else"
+    )
+
+
+def _unreadable(codec: Codec) -> UnsupportedMediaError:
+    return UnsupportedMediaError(f"the decoder configuration of {codec.display_name} cannot be read")
 
 
 def _is_opus_head(configuration: bytes) -> bool:
@@ -130,6 +170,14 @@ def _is_opus_head(configuration: bytes) -> bool:
 def _check_configuration(codec: Codec, configuration: bytes) -> None:
     if len(configuration) < _MIN_CONFIGURATION_SIZE[codec]:
         raise UnsupportedMediaError(f"the decoder configuration of {codec.display_name} is cut short")
+
+
+def _with_size_of(track: VideoTrack, picture: bytes) -> VideoTrack:
+    """VP9 says the size in its keyframes; metadata may be wrong or missing."""
+    size = vp9_picture_size(picture)
+    return (
+        track if size is None else attrs.evolve(track, width=min(size[0], 65535), height=min(size[1], 65535))
+    )
 
 
 def _side(metadata: Mapping[str, AmfValue], name: str) -> int:
@@ -201,25 +249,27 @@ class TrackFinder:
     def _note_video(self, frame: MediaFrame) -> None:
         content = video_content(frame.payload)
         codec = None if content is None else content.codec
-        if content is None or not isinstance(codec, Codec) or codec not in _VIDEO_CODECS:
+        if content is None or not isinstance(codec, Codec) or codec not in VIDEO_CODECS:
             self._note_other(frame, describe_video(frame.payload))
         elif content.configuration:
             if not content.is_empty:
                 self.video = _video_track(codec, content.of(frame.payload), frame.payload, self._metadata)
         elif content.keyframe or not self._wait_for_keyframe:
             self._wait_for_keyframe = False
+            if codec is Codec.VP9 and self.video is not None:
+                self.video = _with_size_of(self.video, content.of(frame.payload))
             self._note_coded(frame)
 
     def _note_audio(self, frame: MediaFrame) -> None:
         content = audio_content(frame.payload)
         codec = None if content is None else content.codec
-        if content is None or not isinstance(codec, Codec) or codec not in _AUDIO_CODECS:
+        if content is None or not isinstance(codec, Codec) or codec not in AUDIO_CODECS:
             self._note_other(frame, describe_audio(frame.payload))
         elif content.configuration:
-            if not content.is_empty:
+            if not content.is_empty and codec not in CODECS_WITHOUT_HEADER:
                 self.audio = _audio_track(codec, content.of(frame.payload))
         else:
-            if codec is Codec.MP3 and self.audio is None:
+            if codec in CODECS_WITHOUT_HEADER and self.audio is None:
                 self.audio = _audio_track(codec, content.of(frame.payload))
             self._note_coded(frame)
 

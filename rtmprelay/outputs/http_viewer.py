@@ -107,7 +107,9 @@ class HttpViewer(Consumer):
         self._response.register(self)
         connection = self._connection_id
         self._tell(events.ConnectionOpened(connection=connection, peer=self._response.peer))
-        self._tell(events.PlayStarted(connection=connection, stream=self.stream.key))
+        self._tell(
+            events.PlayStarted(connection=connection, stream=self.stream.key, protocol=self.audience or "")
+        )
         self._arm_timer()
         self.open()
         self.stream.subscribe(self)

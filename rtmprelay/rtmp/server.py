@@ -217,21 +217,8 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
 
     # -- the connection --------------------------------------------------------------------------------------
 
-    def _first_data(self, data: bytes) -> None:
-        """The address from the PROXY protocol is known only now: from here on it is this client's."""
-        del self.dataReceived
-        address = self.transport.getPeer() if self.transport is not None else None
-        if host_of(address) != self.host:
-            proxy, self.host, self.peer = self.host, host_of(address), describe_address(address)
-            try:
-                self.factory.moved(self, proxy)
-            except LimitExceededError as error:
-                self._abort(error)
-        self.dataReceived(data)
-
     @override
     def opened(self) -> None:
-        self.dataReceived = self._first_data  # type: ignore[method-assign]
         self.emit(events.ConnectionOpened(connection=self.connection_id, peer=self.peer))
 
     @override
@@ -294,6 +281,11 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
     # -- connecting ------------------------------------------------------------------------------------------
 
     def _handshake_done(self, report: HandshakeDone) -> None:
+        # The address from the PROXY protocol becomes known only with the first bytes.
+        address = self.transport.getPeer() if self.transport is not None else None
+        if host_of(address) != self.host:
+            proxy, self.host, self.peer = self.host, host_of(address), describe_address(address)
+            self.factory.moved(self, proxy)
         form = "digest" if report.digest else "simple"
         self.emit(events.HandshakeCompleted(connection=self.connection_id, form=form))
 

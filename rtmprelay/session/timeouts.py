@@ -21,8 +21,7 @@ class RateLimit:
 
     def spend(self, count: int, now: float) -> None:
         """Count events; raise if there have been too many of them."""
-        self._allowance.left(now)
-        if not self._allowance.spend(count):
+        if not self._allowance.take(count, now):
             raise LimitExceededError(
                 self._name, f"more than {self._per_second} a second for longer than a moment"
             )

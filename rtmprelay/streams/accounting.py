@@ -11,7 +11,7 @@ import attrs
 from rtmprelay.events import MediaStatistics, PlayStopped
 
 if TYPE_CHECKING:
-    from rtmprelay.streams.consumer import Consumer
+    from rtmprelay.streams.consumer import Player
 
 #: Shorter stalls are how any socket works: a large keyframe fills it each time.
 SHORTEST_STALL = 1.0
@@ -111,11 +111,11 @@ class _Total:
 class PlayReport:
     """Turns the account of a player into events, whatever its protocol: from time to time, and at the end."""
 
-    def __init__(self, connection: str, stream: str, consumer: Consumer, now: float) -> None:
+    def __init__(self, connection: str, stream: str, player: Player, now: float) -> None:
         self.stalls = StallMeter()
         self._connection = connection
         self._stream = stream
-        self._consumer = consumer
+        self._player = player
         self._began = now
         self._last = _Total(now)
 
@@ -126,7 +126,7 @@ class PlayReport:
 
     def stopped(self, now: float, reason: str) -> PlayStopped:
         """The account of everything played."""
-        account = self._consumer.account
+        account = self._player.account
         self.stalls.transport_ready(now)
         return PlayStopped(
             connection=self._connection,
@@ -139,11 +139,12 @@ class PlayReport:
             reason=reason,
             stalls=self.stalls.count,
             stalled_seconds=self.stalls.seconds,
+            protocol=self._player.audience or "",
         )
 
     def statistics(self, now: float) -> MediaStatistics:
         """What was delivered since the last statistics."""
-        account, before = self._consumer.account, self._last
+        account, before = self._player.account, self._last
         total = self._last = _Total(
             now,
             account.messages_sent,
@@ -162,7 +163,7 @@ class PlayReport:
             messages=total.messages - before.messages,
             bytes=total.bytes - before.bytes,
             dropped=total.dropped - before.dropped,
-            queued=self._consumer.messages_queued,
+            queued=self._player.messages_queued,
             stalls=total.stalls - before.stalls,
             stalled_seconds=total.stalled_seconds - before.stalled_seconds,
         )

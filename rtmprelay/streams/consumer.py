@@ -7,6 +7,7 @@ its transport is full, frames are queued. The account says exactly what happened
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
 from rtmprelay.interfaces import IFrameSubscriber
 from rtmprelay.media import MediaKind
@@ -24,6 +25,24 @@ def _write_nowhere(data: bytes) -> None:
     """There is no transport."""
 
 
+class Player(Protocol):
+    """Somebody who watches a stream, in whatever way."""
+
+    @property
+    def audience(self) -> str | None:
+        """The format in which the stream is watched."""
+
+    @property
+    def account(self) -> DeliveryAccount:
+        """What was sent."""
+
+    @property
+    def messages_queued(self) -> int: ...
+
+    @property
+    def bytes_queued(self) -> int: ...
+
+
 class Consumer:
     """Delivers frames through `write`, as bytes made by `encoder`.
 
@@ -33,7 +52,7 @@ class Consumer:
     #: Whether `sent` is called; players save the call.
     observes_sending = False
 
-    #: The format in which a player gets the stream: "rtmp", "flv" or "mp4". None for a consumer that is no player.
+    #: The format in which a player gets the stream: "rtmp", "flv", "mp4" or "hls". None for a consumer that is no player.
     audience: str | None = None
 
     def __init__(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import chain
 from operator import attrgetter
 
 import attrs
@@ -15,7 +16,7 @@ from rtmprelay.flv.script import decode_metadata, is_clear_data_frame, is_metada
 from rtmprelay.interfaces import IFrameSubscriber, IStreamPublisher
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.streams.accounting import AudienceAccount
-from rtmprelay.streams.consumer import Consumer
+from rtmprelay.streams.consumer import Consumer, Player, players
 from rtmprelay.streams.fan_out import FanOut
 from rtmprelay.streams.frames import METADATA_KEY, USUAL_LOOKS, FrameBatch, FrameRole, LiveFrame, look_at
 from rtmprelay.streams.limits import StreamLimits
@@ -55,6 +56,7 @@ class LiveStream:
         departed: What players that have left this stream got and lost.
         previous_headers: The decoder configuration of the last publisher, once it is gone.
         largest_frame: Bytes of the largest frame of this publisher.
+        visitors: Players that fetch what they want by themselves, and are no subscribers.
         reading_pause: How many seconds the publisher's socket may be left to fill before it is read again.
     """
 
@@ -74,6 +76,7 @@ class LiveStream:
         self.previous_headers: dict[Hashable, bytes] = {}
         self.reading_pause = 0.0
         self.largest_frame = 0
+        self.visitors: set[Player] = set()
         self._cache = StartupCache(self._limits)
         self._timeline = Timeline()
         self._fan_out = FanOut(merging, self._drop_failed)
@@ -88,12 +91,17 @@ class LiveStream:
     @property
     def viewers(self) -> int:
         """How many people watch it."""
-        return len(self._fan_out.subscribers(Pace.VIEWER))
+        return len(self._fan_out.subscribers(Pace.VIEWER)) + len(self.visitors)
+
+    @property
+    def players(self) -> Iterator[Player]:
+        """Everybody who watches it: no destinations, no recorders."""
+        return chain(players(self.subscribers), self.visitors)
 
     @property
     def is_unused(self) -> bool:
-        """Whether it has neither a publisher nor subscribers."""
-        return self.publisher is None and not self.subscribers
+        """Whether it has neither a publisher nor subscribers nor visitors."""
+        return self.publisher is None and not self.subscribers and not self.visitors
 
     @property
     def is_watched(self) -> bool:
@@ -203,6 +211,7 @@ class LiveStream:
         timeline = self._timeline
         batch: list[LiveFrame] = []
         size = 0
+        largest = self.largest_frame
         for frame in frames:
             kind = frame.kind
             if kind is MediaKind.DATA:
@@ -239,12 +248,13 @@ class LiveStream:
             cache.remember(live, now)
             batch.append(live)
             size += live.size
+            if live.size > largest:
+                largest = live.size
         if not batch:
             return
         counters.messages += len(batch)
         counters.bytes += size
-        if size > self.largest_frame:
-            self.largest_frame = max([live.size for live in batch])
+        self.largest_frame = largest
         fan_out = self._fan_out
         fan_out.publish(FrameBatch(batch, len(batch), size), now, waited)
 

@@ -9,7 +9,7 @@ from twisted.logger import Logger
 from rtmprelay.errors import LimitExceededError, RtmpRelayError
 from rtmprelay.interfaces import IFrameSubscriber, IStreamObserver, IStreamPublisher
 from rtmprelay.streams.accounting import AudienceAccount
-from rtmprelay.streams.consumer import players
+from rtmprelay.streams.consumer import Player, players
 from rtmprelay.streams.limits import StreamLimits
 from rtmprelay.streams.live_stream import LiveStream, StreamCounters
 from rtmprelay.streams.merging import Merging
@@ -102,11 +102,23 @@ class StreamRegistry:
     def watchable(self, key: str) -> LiveStream:
         """The stream of this key for one more viewer: it must be live, and must not have too many already."""
         stream = self.live(key)
+        self.refuse_if_full(stream)
+        return stream
+
+    def refuse_if_full(self, stream: LiveStream) -> None:
+        """Raise LimitExceededError if a stream has no room for one more viewer."""
         most = self._limits.max_players
         if most is not None and stream.viewers >= most:
             self.players_refused += 1
-            raise LimitExceededError("max_players", f"{key} has {most} players already")
-        return stream
+            raise LimitExceededError("max_players", f"{stream.key} has {most} players already")
+
+    def visitor_left(self, stream: LiveStream, visitor: Player) -> None:
+        """A viewer that fetched by itself does so no more; what it got stays in the account."""
+        if visitor in stream.visitors:
+            stream.departed.add(visitor.account)
+            self.departed.add(visitor.account)
+            stream.visitors.discard(visitor)
+            self._forget_if_unused(stream)
 
     def leave(self, stream: LiveStream, subscriber: IFrameSubscriber) -> None:
         """The subscriber has gone; what it got stays in the account."""

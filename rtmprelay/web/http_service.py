@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay.access.gate import Gate
 from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.access.refused_addresses import RefusedAddresses
+from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.web.api.control import Control, RelayControl
 from rtmprelay.web.api.routes import Routes
@@ -19,8 +20,10 @@ from rtmprelay.web.api.sampling import RateSampler
 from rtmprelay.web.api.status import RelayView, StatusDocuments
 from rtmprelay.web.events.recent import RecentEvents
 from rtmprelay.web.events.stream import EventStream
+from rtmprelay.web.hls import HlsMedia
 from rtmprelay.web.live_media import LiveMedia
 from rtmprelay.web.media_gate import MediaGate
+from rtmprelay.web.media_routes import MediaRoutes
 from rtmprelay.web.metrics.collector import HttpFigures, MetricsPage, RelayCollector
 from rtmprelay.web.metrics.measurements import EventCounts, ReactorLag, StreamLabels
 from rtmprelay.web.page import Pages
@@ -36,10 +39,15 @@ class Relay(RelayView, RelayControl, Protocol):
 
 
 class HttpPart:
-    """Everything that a relay serves over HTTP. `site` is the factory for the listener.
+    """Everything that a relay serves over HTTP.
 
     Args:
         clock: A clock that never jumps.
+        hls: The streams that can be watched as HLS, if any can.
+
+    Attributes:
+        site: The factory for the listener of operators, which has everything.
+        media_site: The factory for the listener of viewers, which has media and nothing else.
     """
 
     def __init__(
@@ -52,6 +60,7 @@ class HttpPart:
         gate: Gate | None = None,
         refusals: RefusalReports | None = None,
         refused_addresses: RefusedAddresses | None = None,
+        hls: Hls | None = None,
     ) -> None:
         scheduler = HttpScheduler(clock)
         self._sampler = RateSampler(relay.registry, relay.destination_bytes, clock)
@@ -76,15 +85,16 @@ class HttpPart:
             "max_media_readers_per_address", settings.max_media_readers_per_address, refused_addresses.note
         )
         self.media = LiveMedia(relay.registry, relay.events, media, media_gate, clock, media_readers)
+        media_routes = MediaRoutes(self.media.respond, None if hls is None else HlsMedia(hls, media_gate))
         counts = EventCounts()
         relay.events.add_sink(counts)
         self._lag = ReactorLag(clock)
         labels = StreamLabels(relay.registry)
         self._sampler.add_listener(labels.update)
         figures = HttpFigures(
-            lambda: self.site.connections,
+            lambda: self.site.connections + self.media_site.connections,
             lambda: self._events.client_count,
-            lambda: self.site.responses,
+            lambda: self.site.responses + self.media_site.responses,
             lambda: access.refused,
             lambda: 0 if guard is None else guard.wrong,
             lambda: 0 if guard is None else guard.unchecked,
@@ -100,9 +110,12 @@ class HttpPart:
             asset=pages.asset,
             events=self._events.add,
             metrics=MetricsPage(collector, scheduler, clock).respond,
-            media=self.media.respond,
+            find_media=media_routes.find,
         )
-        self.site = RelaySite(settings, self._routes.respond, scheduler, clock, refused_addresses, gate.guard)
+        self.site = RelaySite(settings, self._routes.respond, scheduler, clock, refused_addresses, guard)
+        self.media_site = RelaySite(
+            settings, media_routes.respond, scheduler, clock, refused_addresses, guard
+        )
 
     def start(self) -> None:
         """Start measuring."""
@@ -116,4 +129,5 @@ class HttpPart:
         self._lag.stop()
         self._events.stop()
         self.media.stop()
-        return self.site.shut_down()
+        closed = [self.site.shut_down(), self.media_site.shut_down()]
+        return gatherResults(closed).addCallback(lambda _: None)

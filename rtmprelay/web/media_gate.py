@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
+from typing import Any
 from urllib.parse import quote
-
-from twisted.internet.defer import Deferred
 
 from rtmprelay.access.gate import Gate
 from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.access.request import AccessRequest, Action, Credentials, Verdict
 from rtmprelay.events import PlayRefused
 from rtmprelay.secret import Secret
-from rtmprelay.web.server.request import RelayRequest
+from rtmprelay.web.server.request import RelayRequest, Result
 from rtmprelay.web.server.responses import BEARER_CHALLENGE, HttpError
 from rtmprelay.wire.limits import LONGEST_STREAM_NAME
 
 #: Sends media to a client that may have it. The argument is the client's name in the log and in events.
-SendMedia = Callable[[str], None]
+SendMedia = Callable[[str], Result]
 
 
 class MediaGate:
     """Asks before anything is said about a stream, even whether it is live."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everybody may have everything."""
+        return self._gate.is_open
 
     def __init__(self, gate: Gate, refusals: RefusalReports, name_size: int = LONGEST_STREAM_NAME) -> None:
         self._gate = gate
@@ -30,14 +34,13 @@ class MediaGate:
         self._name_size = name_size
         self._numbers = count(1)
 
-    def ask(self, request: RelayRequest, key: str, send: SendMedia) -> Deferred[None] | None:
+    def ask(self, request: RelayRequest, key: str, send: SendMedia) -> Result:
         """Call `send` if the client may play the stream, now or when the verdict comes."""
         if len(key.encode("utf-8", "replace")) > self._name_size:
             raise HttpError(404, f"no stream has a name of more than {self._name_size} bytes")
         connection_id = f"h{next(self._numbers):06d}"
         if self._gate.is_open:
-            send(connection_id)
-            return None
+            return send(connection_id)
         question = AccessRequest(
             action=Action.PLAY,
             stream=key,
@@ -52,12 +55,11 @@ class MediaGate:
 
     def _decide(
         self, verdict: Verdict, request: RelayRequest, question: AccessRequest, send: SendMedia
-    ) -> None:
+    ) -> Any:
         if request.finished or request._disconnected:
-            return
+            return None
         if verdict.allowed:
-            send(question.connection)
-            return
+            return send(question.connection)
         refusal = PlayRefused(
             connection=question.connection, stream=question.stream, peer=request.peer, reason=verdict.reason
         )

@@ -29,6 +29,8 @@ class HttpSettings:
 
     #: The listener, as a Twisted endpoint description; None for no HTTP at all.
     listen: str | None = None
+    #: The listener for viewers, which has media and nothing else; None if there is none.
+    media_listen: str | None = None
     #: The token that a request needs to change anything; None allows no changes.
     token: Secret | None = None
     #: Origins whose pages may read status and media, or `*` for all.

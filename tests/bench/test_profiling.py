@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from rtmprelay.bench import profiling, steps
@@ -53,9 +55,16 @@ def test_steps_print_a_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sleeping_receivers_measure_a_send() -> None:
-    """Sending to them works, and they end when they are left."""
+    """The work between two sends is done at each, and the child that reads ends with the connections."""
     receivers = steps.SleepingReceivers(2)
+    between: list[None] = []
     try:
-        receivers.cost_of_sending(1000, lambda: None, rounds=2)
+        cost = receivers.cost_of_sending(1000, lambda: between.append(None), rounds=2)
     finally:
         receivers.close()
+    assert isinstance(cost, float)
+    # Two rounds with the send and two without, to two receivers each.
+    assert len(between) == 8
+    assert all(one.fileno() == -1 for one in receivers.sockets)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(receivers._child, os.WNOHANG)

@@ -79,7 +79,7 @@ def test_json_is_read_back_unchanged(comparisons: list[Comparison]) -> None:
 
 
 def test_merging_adds_rounds_to_a_case(comparisons: list[Comparison]) -> None:
-    """A second measurement of a case is further rounds; other cases come behind."""
+    """A second measurement of a case is further rounds; other cases come after."""
     again = fan_out(200, 3.0)
     total = report.merged(comparisons[:2], [again, comparisons[2]])
     assert [one.case.title for one in total] == [one.case.title for one in comparisons]

@@ -25,7 +25,7 @@ def test_frame_has_its_size_and_one_marker() -> None:
 
 
 def read_chunks(data: bytes, chunk_size: int) -> list[RawMessage]:
-    """What a server reads, behind a full header on both chunk streams."""
+    """What a server reads, after a full header on both chunk streams."""
     reader = ChunkReader()
     reader.chunk_size = chunk_size
     for kind in (MediaKind.VIDEO, MediaKind.AUDIO):

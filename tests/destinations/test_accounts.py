@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from tests.destinations.random_steps import STEPS, RandomSteps
 from tests.destinations.test_merging import WINDOW, relay_with
+from tests.rounds import rounds
 
 
 class MergingSteps(RandomSteps):
@@ -33,23 +34,23 @@ class MergingSteps(RandomSteps):
 
 
 class AccountTests(SynchronousTestCase):
-    def assert_accounted_for(self, world: RandomSteps, steps: list[str]) -> None:
+    def assert_accounted_for(self, walk: RandomSteps, steps: list[str]) -> None:
         for step in steps:
-            getattr(world, step)()
-            world.check()
-        world.finish()
+            getattr(walk, step)()
+            walk.check()
+        walk.finish()
         for name in ("one", "two"):
-            assert world.relay.status(name).outlets == ()
-        stopped = world.relay.destinations.stop()
-        world.relay.pump()
+            assert walk.relay.status(name).outlets == ()
+        stopped = walk.relay.destinations.stop()
+        walk.relay.pump()
         self.successResultOf(stopped)
 
-    @settings(max_examples=100)
+    @settings(max_examples=rounds(20, full=100))
     @given(st.lists(st.sampled_from(STEPS), max_size=25))
     def test_every_message_is_accounted_for_at_every_step(self, steps: list[str]) -> None:
         self.assert_accounted_for(RandomSteps(), steps)
 
-    @settings(max_examples=100)
+    @settings(max_examples=rounds(20, full=100))
     @given(st.lists(st.sampled_from([*STEPS, "wait_a_little"]), max_size=25))
     def test_every_message_is_accounted_for_when_frames_are_merged(self, steps: list[str]) -> None:
         self.assert_accounted_for(MergingSteps(), steps)

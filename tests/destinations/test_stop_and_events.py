@@ -93,6 +93,8 @@ class StopTests(DestinationTestCase):
         self.assertNoResult(stopping)
         self.relay.advance(1)
         self.successResultOf(stopping)
+        assert stub.open_connections == []
+        assert len(self.relay.events_of(events.DestinationClosed)) == 1
 
 
 class ReactionTests(DestinationTestCase):

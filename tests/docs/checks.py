@@ -256,7 +256,7 @@ def check_question(document: dict[str, Any]) -> None:
 
 
 def check_token(claims: dict[str, Any], folder: Path) -> None:
-    """Whoever brings such a token, if it is signed and not too old, may do what it says."""
+    """A bearer of such a token, if it is signed and not too old, may do what it says."""
     key = "0123456789abcdef" * 4
     (folder / "token.key").write_text(key)
     token = jwt.encode({**claims, "exp": time.time() + 60}, key)

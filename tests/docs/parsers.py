@@ -145,7 +145,7 @@ def read_docker(words: Sequence[str]) -> None:
 
 
 def read_spark_submit(words: Sequence[str]) -> None:
-    """Structural: what is submitted is our program, and it reads the words behind it."""
+    """Structural: what is submitted is our program, and it reads the words after it."""
     place = next(number for number, word in enumerate(words) if word.endswith("spark_analytics/__main__.py"))
     assert {"--master", "--py-files"} <= set(words[:place])
     read_argparse("spark_analytics", words[place + 1 :])

@@ -97,12 +97,12 @@ class Terminal:
             again: On the port that it had before.
         """
         rtmp = re.search(r"--listen 127\.0\.0\.1:(\d+)", line)
-        http = re.search(r"--http-status :(\d+)", line)
+        http = re.search(r"--http-(?:status|media) (?:127\.0\.0\.1)?:(\d+)", line)
         assert "-n" in line.split(), "it would go on in the background"
         line = line if rtmp else f"{line} --listen 127.0.0.1:1935"
         port = self.ports[rtmp[1]] if again and rtmp else 0
         line = re.sub(r"--listen 127\.0\.0\.1:\d+", f"--listen 127.0.0.1:{port}", line)
-        line = re.sub(r"--http-status :\d+", "--http-status :0", line)
+        line = re.sub(r"(--http-(?:status|media) (?:127\.0\.0\.1)?):\d+", r"\1:0", line)
         process = self.start(line)
         log = self.log_of(process)
 

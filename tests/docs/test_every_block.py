@@ -13,7 +13,7 @@ from tests.docs.parsers import UnreadableError, check_option_names
 
 
 @pytest.mark.parametrize("block", blocks(), ids=str)
-def test_it_is_checked(block: Block, folder: Path) -> None:
+def test_block_of_a_page_is_run_or_parsed(block: Block, folder: Path) -> None:
     check(block, folder)
 
 

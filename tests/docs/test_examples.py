@@ -41,7 +41,7 @@ def commands_on(page: str) -> list[tuple[str, ...]]:
 # -- statsd_plugin.py, statsd_sink.py --------------------------------------------------------------------------
 
 
-def test_the_statsd_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_statsd_plugin_is_listed_and_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both files in their places are all that it takes: with the commands of howto/plugins.rst it is listed, and counts."""
     (tmp_path / "rtmprelay_plugins").mkdir()
     shutil.copy(EXAMPLES / "statsd_plugin.py", tmp_path / "rtmprelay_plugins")
@@ -90,7 +90,7 @@ def test_haproxy_understands_its_file(tmp_path: Path, certificate: tuple[Path, P
 
 
 class ProxiedClient(BlockingClient):
-    """A client as haproxy hands it on: behind a header of the PROXY protocol, version 2."""
+    """A client as haproxy passes it on: after a header of the PROXY protocol, version 2."""
 
     def __init__(self, port: int, host: str) -> None:
         self._host = host

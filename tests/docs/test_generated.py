@@ -36,7 +36,7 @@ def lines_of(directive: Any) -> str:
     return "\n".join(directive.lines(object.__new__(directive)))
 
 
-def test_every_option(from_code: ModuleType) -> None:
+def test_every_option_is_described(from_code: ModuleType) -> None:
     """With a word for what it takes, where it takes something."""
     options = {option.name: option for option in from_code.twistd_options()}
     known = {name.rstrip("=") for name in Options().longOpt} - {"help"}

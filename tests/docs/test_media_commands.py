@@ -65,12 +65,12 @@ def live(relay: Terminal) -> set[str]:
     return {key for key, stream in streams.items() if stream["live"]}
 
 
-def test_there_are_some() -> None:
+def test_pages_have_commands_for_publishing_and_playing() -> None:
     assert len(PUBLISHING) >= 4
     assert {line.split()[0] for line in GETTING} == {"ffmpeg", "ffplay", "curl"}
 
 
-def test_publishing(relay: Terminal) -> None:
+def test_documented_publishing_commands_go_live(relay: Terminal) -> None:
     """Each one goes live under the name that the page says, and ends by itself or at Ctrl-C."""
     for line in PUBLISHING:
         address = re.search(r"rtmp://127\.0\.0\.1/([a-z/]+)", line)
@@ -88,7 +88,7 @@ def publish(relay: Terminal, line: str, name: str) -> None:
     wait_for(lambda: not live(relay), f"the end of {line}")
 
 
-def test_getting(relay: Terminal) -> None:
+def test_documented_playing_commands_get_something(relay: Terminal) -> None:
     """Each one gets something while the stream is live."""
     for name in ("live/film", "live/test"):
         relay.start(f"ffmpeg -v error -re -stream_loop -1 -i film.mp4 -c copy -f flv rtmp://127.0.0.1/{name}")

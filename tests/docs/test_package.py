@@ -42,7 +42,7 @@ def test_the_metadata_is_complete() -> None:
     assert setup_cfg()["options"]["python_requires"] == f">=3.{oldest}"
 
 
-def test_types_are_marked() -> None:
+def test_package_marks_its_types() -> None:
     """Who imports the package gets its types."""
     data = setup_cfg()["options.package_data"]
     for package in ("rtmprelay", "spark_analytics"):

@@ -21,7 +21,7 @@ globalLogBeginner.beginLoggingTo([textFileLogObserver(sys.stdout)], redirectStan
 """
 
 
-def test_embedding(tmp_path: Path) -> None:
+def test_readme_program_embeds_a_relay(tmp_path: Path) -> None:
     """A client connects to the relay in the program, which ends on a signal."""
     (program,) = (block.text for block in blocks() if (block.page, block.language) == ("README.md", "python"))
     assert len(program.splitlines()) <= 10

@@ -25,7 +25,7 @@ def typed(page: str) -> list[str]:
     return [line for line in lines if not line.startswith(INSTALLATION)]
 
 
-def test_first_stream(terminal: Terminal) -> None:
+def test_tutorial_first_stream_works_as_written(terminal: Terminal) -> None:
     server, encoder, player, *asking, listing, checking = typed("first_stream")
     relay = terminal.start_server(server)
     publisher = terminal.start(encoder)
@@ -78,6 +78,18 @@ def test_relay_to_a_platform(terminal: Terminal) -> None:
     assert is_live(terminal)
     # The platform knows it as the name of a stream; the relay keeps it to itself.
     assert "my-secret-key" not in terminal.log_of(relay).read_text()
+
+
+def test_watch_in_a_browser(terminal: Terminal) -> None:
+    server, encoder, player, reading = typed("watch_in_a_browser")
+    relay = terminal.start_server(server)
+    publisher = terminal.start(encoder)
+    wait_for(lambda: "Codec detected" in terminal.log_of(relay).read_text(), "the stream")
+    terminal.run(player)
+    assert (terminal.folder / "first.mp4").stat().st_size > 1000
+    assert "#EXT-X-STREAM-INF" in terminal.run(reading)
+    terminal.end(publisher)
+    terminal.end(relay)
 
 
 def page(name: str) -> str:

@@ -17,6 +17,7 @@ from rtmprelay.config.options import Options
 from rtmprelay.quantities import MEBIBYTE
 from tests.event_log.helpers import parse
 from tests.helpers import wait_for
+from tests.rounds import rounds
 from tests.service.command import BlockingClient, Server
 
 
@@ -79,11 +80,12 @@ def knock(port: int, until: float) -> None:
         socket.create_connection(("127.0.0.1", port), 5).close()
 
 
+@pytest.mark.fewer_rounds
 def test_kill_minus_nine_leaves_complete_lines(tmp_path: Path) -> None:
     """Servers that are killed under load; each one begins a new file, and the old ones are compressed."""
     moments = random.Random(11)
     folder = tmp_path / "events"
-    kills = 4
+    kills = rounds(2, full=4)
     for _ in range(kills):
         server = Server(tmp_path, "--event-log", "events", "--event-log-size", "64k")
         try:

@@ -12,6 +12,7 @@ from rtmprelay.event_log.names import file_name, is_event_log
 from rtmprelay.events import EventLogFailed, EventsLost
 from tests.event_log.helpers import DAY, NOON, EventLogHarness, parse
 from tests.files.memory_disk import EIO, ENOSPC
+from tests.rounds import rounds
 
 
 def test_events_go_to_one_file_that_is_synced_at_the_end() -> None:
@@ -236,7 +237,7 @@ def test_an_idle_server_writes_that_it_is_alive() -> None:
     assert harness.numbers() == list(range(1, 7))
 
 
-@settings(max_examples=200)
+@settings(max_examples=rounds(40, full=200))
 @given(
     st.lists(
         st.tuples(

@@ -46,7 +46,7 @@ def test_file_header_bytes() -> None:
     assert file_header(has_video=False)[4] == 4
 
 
-def test_tag_bytes() -> None:
+def test_tag_has_these_bytes() -> None:
     tag = encode_tag(MediaFrame(MediaKind.VIDEO, 0x12345678, b"abc"))
     assert tag == b"\x09\x00\x00\x03\x34\x56\x78\x12\x00\x00\x00abc\x00\x00\x00\x0e"
 

@@ -24,6 +24,7 @@ from tests.flv.codec_headers import (
     hevc_headers,
     nal_unit,
 )
+from tests.rounds import rounds
 
 
 def sequence_header(path: Path, size: str, options: str) -> bytes:
@@ -80,7 +81,7 @@ def test_size_of_real_hevc_and_av1_headers(tmp_path: Path, size: str, options: s
     assert f"{found[0]}x{found[1]}" == size
 
 
-@settings(max_examples=150)
+@settings(max_examples=rounds(30, full=150))
 @given(st.one_of(avc_headers(), hevc_headers(), av1_headers()))
 def test_size_is_read_after_all_optional_parts(sized: SizedHeader) -> None:
     header, size = sized

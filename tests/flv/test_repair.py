@@ -28,6 +28,7 @@ from tests.flv.media import (
     tags_in,
     write_file,
 )
+from tests.rounds import rounds
 
 
 @pytest.fixture
@@ -162,7 +163,7 @@ def test_file_that_is_not_flv_is_left_alone(path: Path, data: bytes) -> None:
     assert path.read_bytes() == data
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=rounds(15, full=60))
 @given(frames=FRAMES, data=st.data())
 def test_repair_makes_any_file_fine(path: Path, frames: list[MediaFrame], data: st.DataObject) -> None:
     file = bytearray(write_file(frames, STARTUP, space=600))

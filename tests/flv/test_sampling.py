@@ -45,7 +45,7 @@ def aac(*fields: tuple[int, int]) -> bytes:
         enumerate((96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000, 7350))
     ),
 )
-def test_aac_rates(number: int, rate: int) -> None:
+def test_aac_rate_is_read_from_its_index(number: int, rate: int) -> None:
     assert aac_sampling(aac((2, 5), (number, 4), (1, 4), (0, 3))) == Sampling(rate, 1, 1024)
 
 
@@ -75,7 +75,7 @@ def test_aac_is_read_up_to_its_last_bit() -> None:
 
 
 @pytest.mark.parametrize(("text", "expected"), AAC)
-def test_aac_configurations(text: str, expected: Sampling | None) -> None:
+def test_aac_configuration_gives_its_sampling(text: str, expected: Sampling | None) -> None:
     assert aac_sampling(bytes.fromhex(text)) == expected
 
 
@@ -94,7 +94,7 @@ MP3 = [
 
 
 @pytest.mark.parametrize(("text", "expected"), MP3)
-def test_mp3_headers(text: str, expected: Sampling | None) -> None:
+def test_mp3_header_gives_its_sampling(text: str, expected: Sampling | None) -> None:
     assert mp3_sampling(bytes.fromhex(text)) == expected
 
 
@@ -120,7 +120,7 @@ OPUS_FRAMES = [480, 960, 1920, 2880] * 3 + [480, 960] * 2 + [120, 240, 480, 960]
         (b"\xfb", None),
     ],
 )
-def test_opus_packet_lengths(packet: bytes, samples: int | None) -> None:
+def test_opus_packet_gives_its_length(packet: bytes, samples: int | None) -> None:
     assert opus_packet_samples(packet) == samples
 
 

@@ -15,7 +15,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from rtmprelay.errors import ConfigError
-from rtmprelay.events import ServerStarted, ServerStopped
+from rtmprelay.events import PublishStarted, ServerStarted, ServerStopped
 from rtmprelay.hooks.event_queue import chosen_events
 from rtmprelay.hooks.jsonl import JsonlHook, make_jsonl, open_for_appending
 from tests.access.log_keeping import KeptLog
@@ -168,7 +168,9 @@ class JsonlTests(SynchronousTestCase):
         writer = self.hook.writer
         assert writer is not None
         assert writer.lost == 0
-        self.send(*range(200_000))
+        large = PublishStarted(connection="c000001", stream="live/" + "x" * 2000)
+        for _ in range(20_000):
+            self.hook.event_happened(NOON, large)
         lost = writer.lost
         assert lost > 0
         assert writer._queue.size <= 16 * 1024 * 1024

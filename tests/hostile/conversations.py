@@ -75,7 +75,7 @@ def greeting() -> bytes:
 
 
 def beyond_greeting(name: str, play: bool = False) -> bytes:
-    """What a client sends behind that."""
+    """What a client sends after that."""
     return conversation(name, play)[len(greeting()) :]
 
 

@@ -22,11 +22,11 @@ def connected(server: AttackedServer) -> socket.socket:
     """A connection whose handshake and connect are over."""
     stranger = server.connect()
     stranger.sendall(greeting())
-    heard = b""
-    while _WELCOME not in heard:
+    received = b""
+    while _WELCOME not in received:
         data = stranger.recv(65536)
         assert data, "the server closed the connection"
-        heard += data
+        received += data
     return stranger
 
 
@@ -34,18 +34,18 @@ def publishing(server: AttackedServer, name: str) -> socket.socket:
     """A connection that publishes, and has sent some media."""
     stranger = connected(server)
     stranger.sendall(beyond_greeting(name))
-    heard = b""
-    while b"NetStream.Publish.Start" not in heard:
+    received = b""
+    while b"NetStream.Publish.Start" not in received:
         data = stranger.recv(65536)
         assert data, "the server closed the connection"
-        heard += data
+        received += data
     return stranger
 
 
 def behave_oddly(server: AttackedServer, original: bytes, chance: random.Random) -> None:
     """One mutated conversation. Whether the server cuts us off does not matter.
 
-    Most of them are connected first: what is wrong behind that gets further. Some go without listening.
+    Most of them are connected first: what is wrong after that gets further. Some leave without reading.
     """
     listens = chance.random() < 0.7
     try:
@@ -104,7 +104,7 @@ def send_until_cut_off(stranger: socket.socket, data: bytes, times: int, read: b
 def message(
     kind: MessageType, payload: bytes, stream_id: int = 0, chunk_stream: int = 3, chunk_size: int = 128
 ) -> bytes:
-    """A whole message. Behind the greeting chunks are larger, which matters for long ones."""
+    """A whole message. After the greeting chunks are larger, which matters for long ones."""
     return encode_standalone(RawMessage(kind, 0, stream_id, payload), chunk_stream, chunk_size)
 
 

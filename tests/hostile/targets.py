@@ -214,12 +214,12 @@ def _keys_files() -> list[bytes]:
     return [json.dumps(content).encode()]
 
 
-def _behind_handshake(data: bytes) -> bytes:
+def _after_handshake(data: bytes) -> bytes:
     return data[HANDSHAKE:]
 
 
 TARGETS = {
-    "chunks": Target(_read_chunks, lambda: [_behind_handshake(conversation("x"))], costly_chunks),
+    "chunks": Target(_read_chunks, lambda: [_after_handshake(conversation("x"))], costly_chunks),
     "amf0": Target(lambda data, _: amf0.decode_all(data), _amf_samples, costly_amf),
     "amf3": Target(lambda data, _: decode_amf3(data), lambda: [_AMF3], costly_amf3),
     "handshake": Target(

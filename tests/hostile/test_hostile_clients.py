@@ -1,6 +1,6 @@
 """Nothing that a client can send harms the server, or anybody else.
 
-One server bears all of it. `RTMPRELAY_HOSTILE_SESSIONS` says how many mutated conversations there are, and
+They all go to one server. `RTMPRELAY_HOSTILE_SESSIONS` says how many mutated conversations there are, and
 `RTMPRELAY_HOSTILE_SEED` chooses others.
 """
 
@@ -30,8 +30,9 @@ from tests.hostile.strangers import (
     publishing,
     send_until_cut_off,
 )
+from tests.rounds import rounds
 
-SESSIONS = int(os.environ.get("RTMPRELAY_HOSTILE_SESSIONS", "20000"))
+SESSIONS = rounds(2000, full=20_000, variable="RTMPRELAY_HOSTILE_SESSIONS")
 SEED = int(os.environ.get("RTMPRELAY_HOSTILE_SEED", "7"))
 
 #: Conversations after which what is kept for reuse has its size.
@@ -75,8 +76,8 @@ def memory(server: AttackedServer) -> int:
     return server.memory()
 
 
-def test_mutated_conversations(server: AttackedServer, memory: int) -> None:
-    """Twenty thousand of them; afterwards everything is as before."""
+@pytest.mark.fewer_rounds
+def test_mutated_conversations_leave_the_server_as_it_was(server: AttackedServer, memory: int) -> None:
     since, files = len(server.lines()), server.files()
     behave_oddly_so_often(server, SESSIONS, random.Random(SEED))
     server.wait_until_alone(files)
@@ -116,8 +117,9 @@ FLOODS: dict[str, tuple[bytes, bytes, set[str]]] = {
 
 @pytest.mark.parametrize("reads", [True, False], ids=["reads", "does not read"])
 @pytest.mark.parametrize("kind", FLOODS)
-def test_floods(server: AttackedServer, memory: int, kind: str, reads: bool) -> None:
-    """Whoever floods is cut off, with one line that names the limit."""
+def test_flood_is_cut_off_with_one_line_that_names_the_limit(
+    server: AttackedServer, memory: int, kind: str, reads: bool
+) -> None:
     since = len(server.lines())
     first, piece, limits = FLOODS[kind]
     flood = piece * (MEBIBYTE // len(piece) + 1)
@@ -131,7 +133,7 @@ def test_floods(server: AttackedServer, memory: int, kind: str, reads: bool) -> 
     server.assert_no_larger(memory)
 
 
-def test_one_byte_chunks_of_a_large_message(server: AttackedServer, memory: int) -> None:
+def test_large_message_in_one_byte_chunks_is_cut_off(server: AttackedServer, memory: int) -> None:
     """Putting it together costs little; who never ends it is too slow, or sends too many chunks."""
     since = len(server.lines())
     size = control(MessageType.SET_CHUNK_SIZE, b"\x00\x00\x00\x01")
@@ -145,7 +147,7 @@ def test_one_byte_chunks_of_a_large_message(server: AttackedServer, memory: int)
     server.assert_no_larger(memory)
 
 
-def test_sixteen_megabytes_are_announced_on_every_chunk_stream(server: AttackedServer, memory: int) -> None:
+def test_announced_messages_take_no_memory(server: AttackedServer, memory: int) -> None:
     """Memory is taken for what came, not for what was announced."""
     since = len(server.lines())
     strangers = [publishing(server, f"announced-{number}?key={KEY}") for number in range(20)]
@@ -170,7 +172,7 @@ BOMBS = {
     "large": (_CALL + b"\x05" * 70_000, "(limit: message_size"),
 }
 
-#: What is sent behind it.
+#: What is sent after connect.
 LARGE_BOMBS = {
     "many": (_OTHER + b"\x05" * 100_001, "(limit: amf_values)"),
     "references": (
@@ -184,7 +186,7 @@ LARGE_BOMBS = {
 
 
 @pytest.mark.parametrize("kind", [*BOMBS, *LARGE_BOMBS])
-def test_amf_bombs(server: AttackedServer, memory: int, kind: str) -> None:
+def test_amf_bomb_is_cut_off_with_the_reason(server: AttackedServer, memory: int, kind: str) -> None:
     since = len(server.lines())
     payload, reason = {**BOMBS, **LARGE_BOMBS}[kind]
     late = kind in LARGE_BOMBS
@@ -197,24 +199,22 @@ def test_amf_bombs(server: AttackedServer, memory: int, kind: str) -> None:
     server.assert_no_larger(memory)
 
 
-def test_lies_about_acknowledgements(server: AttackedServer) -> None:
-    """Whatever a client claims to have received: it is answered as before."""
+def test_client_that_lies_about_acknowledgements_is_answered_as_before(server: AttackedServer) -> None:
     since = len(server.lines())
     with connected(server) as stranger:
         for number in (0, 1, 0x7FFFFFFF, 0xFFFFFFFF, 3, 0x80000000):
             stranger.sendall(control(MessageType.ACKNOWLEDGEMENT, number.to_bytes(4)))
             stranger.sendall(control(MessageType.WINDOW_ACKNOWLEDGEMENT_SIZE, number.to_bytes(4)))
         stranger.sendall(command("createStream", 2.0, None))
-        heard = b""
-        while b"_result" not in heard:
+        received = b""
+        while b"_result" not in received:
             data = stranger.recv(65536)
             assert data, "the server closed the connection"
-            heard += data
+            received += data
     server.assert_unharmed(since)
 
 
-def test_garbage_behind_a_publish(server: AttackedServer) -> None:
-    """It ends that publish, and says why in a line."""
+def test_garbage_after_a_publish_ends_it_with_a_reason(server: AttackedServer) -> None:
     since = len(server.lines())
     chance = random.Random(SEED)
     strangers = [publishing(server, f"garbage-{number}?key={KEY}") for number in range(20)]
@@ -234,7 +234,9 @@ def test_garbage_behind_a_publish(server: AttackedServer) -> None:
     assert not [reason for reason in reasons if reason.startswith("the peer")], "each is told what was wrong"
 
 
-def test_slow_and_idle_connections(server: AttackedServer, memory: int) -> None:
+def test_slow_and_idle_connections_keep_nobody_out_and_are_closed(
+    server: AttackedServer, memory: int
+) -> None:
     """Five hundred who do nothing, and some who do it slowly, keep nobody out, and are sent away."""
     since, files = len(server.lines()), server.files()
     silent = [server.connect() for _ in range(50)]
@@ -262,7 +264,7 @@ def test_slow_and_idle_connections(server: AttackedServer, memory: int) -> None:
     server.assert_no_larger(memory)
 
 
-def test_afterwards(server: AttackedServer, memory: int) -> None:
+def test_nothing_is_left_and_no_key_is_shown_afterwards(server: AttackedServer, memory: int) -> None:
     """Everybody has gone, nothing was kept, the figures agree with the log, and no key is anywhere."""
     server.assert_unharmed()
     wait_for(lambda: server.figure("rtmprelay_connections") == 0, "the end of all connections")

@@ -17,7 +17,7 @@ from tests.hostile.strangers import announced, control, publishing
 #: What one connection may have at once, what a read may add to it, and what Python needs beside it.
 MOST_OF_ONE = (32 + 32) * MEBIBYTE
 
-#: How often it is done. If each time left something behind, this would show.
+#: How often it is done. If each time left something, this would show.
 TIMES = 7
 
 #: What may be left when it has gone: less than a single frame or half a message of those that it sent.

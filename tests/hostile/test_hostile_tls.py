@@ -83,7 +83,7 @@ def test_noise_instead_of_a_handshake(server: TlsServer) -> None:
 
 
 @pytest.mark.parametrize("version", [SSL.TLS1_2_VERSION, SSL.TLS1_3_VERSION], ids=["1.2", "1.3"])
-def test_noise_behind_a_handshake(server: TlsServer, version: int) -> None:
+def test_noise_after_a_handshake_is_cut_off(server: TlsServer, version: int) -> None:
     """Records that do not belong there, in a connection that was sound until then."""
     server.assert_works()
     files, memory, chance = server.files(), server.memory(), random.Random(8)

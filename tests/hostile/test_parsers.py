@@ -16,11 +16,14 @@ import pytest
 
 from tests.hostile.conversations import mutate
 from tests.hostile.targets import TARGETS, Target, TooCostlyError
+from tests.rounds import rounds
 
-INPUTS = int(os.environ.get("RTMPRELAY_FUZZ_INPUTS", "300"))
+INPUTS = rounds(60, full=300, variable="RTMPRELAY_FUZZ_INPUTS")
+#: Those whose memory is looked at, which takes much longer.
+WEIGHED_INPUTS = rounds(10, full=30)
 SEED = int(os.environ.get("RTMPRELAY_FUZZ_SEED", "11"))
 #: Bytes of the longest input whose memory is looked at.
-WEIGHED = 20_000
+WEIGHED = rounds(5000, full=20_000)
 FOUND = Path(__file__).parent / "found"
 
 
@@ -39,6 +42,7 @@ def test_sound_samples_are_read(name: str, tmp_path: Path) -> None:
         TARGETS[name].read(sample, tmp_path)
 
 
+@pytest.mark.fewer_rounds
 @pytest.mark.parametrize("name", TARGETS)
 def test_only_declared_errors_in_bounded_time(name: str, tmp_path: Path) -> None:
     for path in sorted(FOUND.glob(f"{name}-*")):
@@ -52,12 +56,14 @@ def test_only_declared_errors_in_bounded_time(name: str, tmp_path: Path) -> None
             raise
 
 
+@pytest.mark.fewer_rounds
 @pytest.mark.parametrize("name", TARGETS)
 def test_memory_is_bounded_by_the_length_of_the_input(name: str, tmp_path: Path) -> None:
-    for data in inputs(name, 30):
+    for data in inputs(name, WEIGHED_INPUTS):
         TARGETS[name].weigh(data, tmp_path)
 
 
+@pytest.mark.fewer_rounds
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_bounds_hold_for_what_is_made_to_be_expensive(name: str, tmp_path: Path) -> None:
     costly = TARGETS[name].costly()

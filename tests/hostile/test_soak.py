@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from twisted.internet.task import deferLater
 from twisted.logger import globalLogBeginner
 
@@ -37,8 +38,9 @@ from tests.helpers import (
     the_reactor,
     until,
 )
+from tests.rounds import rounds
 
-SECONDS = float(os.environ.get("RTMPRELAY_SOAK_SECONDS", "15"))
+SECONDS = rounds(4, full=60, variable="RTMPRELAY_SOAK_SECONDS")
 SEED = int(os.environ.get("RTMPRELAY_SOAK_SEED", "3"))
 
 LOOPBACK = "tcp:0:interface=127.0.0.1"
@@ -55,7 +57,7 @@ def port_of(service: RelayService) -> int:
     return int(address.port)
 
 
-class World:
+class Crowd:
     """A relay, a server that it relays to, and people whom chance moves."""
 
     def __init__(self, folder: Path) -> None:
@@ -99,7 +101,7 @@ class World:
                 client.send(*group(self.times[stream], size=2000))
                 self.times[stream] += 200
         for client in (*self.players, *self.publishers.values()):
-            # What they got is compared elsewhere; here it would only fill the memory.
+            # Other tests compare what they got; here it would only fill the memory.
             client.frames.clear()
             del client.events[:-50]
         await deferLater(the_reactor(), 0.002)
@@ -226,6 +228,7 @@ def grown_since(before: Counter[str]) -> dict[str, int]:
     return {name: more for name, more in (our_objects() - before).items() if more > 5}
 
 
+@pytest.mark.fewer_rounds
 @real_reactor_test
 async def test_nothing_is_left_over(tmp_path: Path) -> None:
     """No connection, no timer, no file, no object; and at any moment the accounts add up."""
@@ -238,43 +241,43 @@ async def test_nothing_is_left_over(tmp_path: Path) -> None:
 async def soak(folder: Path, log: KeptLog) -> None:
     """Let everybody come and go, and look at what is left."""
     reactor = the_reactor()
-    world = World(folder)
-    world.relay.startService()
-    world.platform.startService()
+    crowd = Crowd(folder)
+    crowd.relay.startService()
+    crowd.platform.startService()
     # What is made once and kept is made now.
     for _ in range(100):
-        await world.step()
-    await world.clear()
-    await until(lambda: not world.relay.factory.connections, "the end of all connections")
-    await until(lambda: not world.relay.recordings.statuses(), "the end of all recordings")
-    world.events.events.clear()
+        await crowd.step()
+    await crowd.clear()
+    await until(lambda: not crowd.relay.factory.connections, "the end of all connections")
+    await until(lambda: not crowd.relay.recordings.statuses(), "the end of all recordings")
+    crowd.events.events.clear()
     log.clear()
     files, timers, objects = open_files(), len(reactor.getDelayedCalls()), our_objects()
 
     end = reactor.seconds() + SECONDS
     while reactor.seconds() < end:
-        await world.step()
-        world.assert_accounts_add_up()
-        world.assert_no_key_is_shown(log)
-        world.events.events.clear()
+        await crowd.step()
+        crowd.assert_accounts_add_up()
+        crowd.assert_no_key_is_shown(log)
+        crowd.events.events.clear()
         log.clear()
-    await world.clear()
+    await crowd.clear()
 
-    await until(lambda: not world.relay.factory.connections, "the end of all connections")
-    await until(lambda: not world.platform.factory.connections, "the end of all relaying")
-    await until(lambda: not world.relay.recordings.statuses(), "the end of all recordings")
-    assert len(world.relay.registry) == 0
+    await until(lambda: not crowd.relay.factory.connections, "the end of all connections")
+    await until(lambda: not crowd.platform.factory.connections, "the end of all relaying")
+    await until(lambda: not crowd.relay.recordings.statuses(), "the end of all recordings")
+    assert len(crowd.relay.registry) == 0
     await until(lambda: len(reactor.getDelayedCalls()) <= timers, "the end of all timers")
     await until(lambda: open_files() <= files, "the closing of all files")
-    world.events.events.clear()
+    crowd.events.events.clear()
     log.clear()
-    # Whoever went last may be known to the reactor for a moment.
+    # The reactor may know the last client for a moment.
     with suppress(AssertionError):
         await until(lambda: not grown_since(objects), "the end of all objects")
     assert not grown_since(objects)
-    assert len(world.steps) == 10, "everything happened at least once"
+    assert len(crowd.steps) == 10, "everything happened at least once"
     recordings = [path.name for path in folder.iterdir()]
     assert recordings
     assert not [name for name in recordings if MARK in name]
-    await world.relay.stopService()
-    await world.platform.stopService()
+    await crowd.relay.stopService()
+    await crowd.platform.stopService()

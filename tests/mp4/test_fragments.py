@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 import attrs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rtmprelay.flv import Codec
 from rtmprelay.media import TIMESTAMP_MODULUS, MediaFrame, MediaKind, milliseconds_between
@@ -18,12 +15,23 @@ from rtmprelay.mp4.fragments import (
     FragmentPlacer,
     TimeWentBackError,
 )
-from rtmprelay.mp4.tracks import AudioTrack, VideoTrack
-from tests.mp4.box_reader import Fragment, Sample, fragments
+from rtmprelay.mp4.tracks import VideoTrack
+from tests.mp4.fragment_helpers import (
+    AAC,
+    AUDIO,
+    AVC,
+    BOTH,
+    DISPOSABLE,
+    INTER,
+    KEY,
+    OPUS,
+    VIDEO,
+    make,
+    samples,
+)
 from tests.mp4.media import (
     AAC_CONFIGURATION,
     AVC_CONFIGURATION,
-    OPUS_HEAD,
     aac_header,
     avc_header,
     metadata,
@@ -33,30 +41,6 @@ from tests.mp4.media import (
     picture,
     sound,
 )
-
-VIDEO, AUDIO = 1, 2
-AVC = VideoTrack(Codec.AVC, AVC_CONFIGURATION, 318, 238, 33)
-AAC = AudioTrack(Codec.AAC, AAC_CONFIGURATION, 44100, 2, 1024)
-OPUS = AudioTrack(Codec.OPUS, OPUS_HEAD, 48000, 2, None)
-BOTH = FragmentEncoder(AVC, AAC)
-
-KEY, INTER, DISPOSABLE = 0x02000000, 0x01010000, 0x01810000
-
-
-def make(
-    *batches: Sequence[MediaFrame], encoder: FragmentEncoder = BOTH, begin_ms: int = 0
-) -> list[Fragment]:
-    """The fragments of frames that arrived in these batches, as one reader gets them."""
-    placer = FragmentPlacer(encoder, begin_ms)
-    data = b"".join(
-        b"".join(placer.place(fragment)) for batch in batches if (fragment := encoder.encode(batch))
-    )
-    return fragments(data)
-
-
-def samples(found: Sequence[Fragment], track: int) -> list[Sample]:
-    return [sample for fragment in found for sample in fragment.of(track)]
-
 
 # -- what is in a fragment ---------------------------------------------------------------------------------------
 
@@ -216,7 +200,7 @@ def test_a_late_reader_begins_at_zero() -> None:
     assert [sample.decoded for sample in samples(found, AUDIO)] == [441]
 
 
-def test_time_goes_on_behind_the_end_of_the_circle() -> None:
+def test_time_goes_on_after_timestamps_wrap() -> None:
     """RTMP timestamps begin again after 49 days; a reader that stays longer notices nothing."""
     begin = TIMESTAMP_MODULUS - 1000
     step = 1_000_000_000
@@ -299,7 +283,7 @@ def one_by_one(*times: int) -> list[tuple[int, int, int]]:
     return [(sample.decoded, sample.shown, sample.duration) for sample in samples(found, VIDEO)]
 
 
-def test_behind_skipped_pictures_decoding_makes_up_for_the_time() -> None:
+def test_decoding_makes_up_for_the_time_after_skipped_pictures() -> None:
     """They are shown when they should be; the usual 33 ms may be doubled at each step."""
     assert one_by_one(0, 33, 67, 267, 300, 333) == [
         (0, 0, 33),
@@ -343,101 +327,5 @@ def test_a_gap_of_hours_is_told_by_the_next_fragment() -> None:
     assert [sample.decoded for sample in second.samples] == [hours + 40]
 
 
-# -- any frames --------------------------------------------------------------------------------------------------
-
-PAYLOADS = st.binary(min_size=1, max_size=40)
-STEPS = st.integers(0, 120)
-
-
-@st.composite
-def streams(draw: st.DrawFn) -> list[MediaFrame]:
-    """Frames as a publisher sends them: each track by itself goes forward, by whatever steps."""
-    time = {MediaKind.VIDEO: draw(st.integers(0, 200)), MediaKind.AUDIO: draw(st.integers(0, 200))}
-    frames: list[MediaFrame] = []
-    for kind in draw(st.lists(st.sampled_from((MediaKind.VIDEO, MediaKind.AUDIO)), max_size=30)):
-        time[kind] += draw(STEPS)
-        data = draw(PAYLOADS)
-        if kind is MediaKind.VIDEO:
-            frames.append(
-                picture(time[kind], data, key=draw(st.booleans()), composition_ms=draw(st.integers(-99, 99)))
-            )
-        else:
-            frames.append(sound(time[kind], data))
-    return frames
-
-
-def split(frames: Sequence[MediaFrame], cuts: Sequence[int]) -> list[list[MediaFrame]]:
-    edges = sorted({0, len(frames), *(cut % (len(frames) + 1) for cut in cuts)})
-    return [list(frames[begin:end]) for begin, end in pairwise(edges)]
-
-
-@given(streams(), st.lists(st.integers(0, 30), max_size=8))
-def test_nothing_is_lost_and_time_goes_forward(frames: list[MediaFrame], cuts: list[int]) -> None:
-    """However the frames arrived: all payloads are there, in order, and each track's decode times rise."""
-    found = make(*split(frames, cuts))
-    for track, kind, skip in ((VIDEO, MediaKind.VIDEO, 5), (AUDIO, MediaKind.AUDIO, 2)):
-        sent = [frame for frame in frames if frame.kind is kind]
-        got = samples(found, track)
-        assert [sample.data for sample in got] == [frame.payload[skip:] for frame in sent]
-        times = [sample.decoded for sample in got]
-        assert all(earlier < later for earlier, later in pairwise(times))
-    for sample, frame in zip(
-        samples(found, VIDEO), (frame for frame in frames if frame.kind is MediaKind.VIDEO), strict=True
-    ):
-        assert sample.flags == (KEY if frame.payload[0] == 0x17 else INTER)
-
-
-@given(streams(), st.lists(st.integers(0, 30), max_size=8), st.lists(st.integers(0, 30), max_size=8))
-def test_pictures_get_the_same_times_in_every_split(
-    frames: list[MediaFrame], cuts: list[int], other_cuts: list[int]
-) -> None:
-    # Two pictures at one time are told apart by a tick, and where that is done depends on the split.
-    times = [frame.timestamp_ms for frame in frames if frame.kind is MediaKind.VIDEO]
-    if len(set(times)) < len(times):
-        return
-    one, other = (samples(make(*split(frames, chosen)), VIDEO) for chosen in (cuts, other_cuts))
-    assert [sample.shown for sample in one] == [sample.shown for sample in other]
-    assert all(sample.decoded <= time for sample, time in zip(one, times, strict=True))
-
-
-@given(streams(), st.lists(st.integers(0, 30), max_size=8))
-def test_no_picture_is_a_break_to_a_browser(frames: list[MediaFrame], cuts: list[int]) -> None:
-    """One that is decoded more than twice the length of the one before behind it would be, and nothing shown behind it."""
-    found = samples(make(*split(frames, cuts)), VIDEO)
-    for before, sample in pairwise(found):
-        assert sample.flags == KEY or sample.decoded - before.decoded <= 2 * before.duration
-
-
-@given(st.integers(1, 60), st.lists(st.integers(0, 60), max_size=10), st.sampled_from((44100, 48000, 22050)))
-def test_regular_sound_gets_the_same_times_in_every_split(count: int, cuts: list[int], rate: int) -> None:
-    track = attrs.evolve(AAC, timescale=rate)
-    frames = [sound(packet * 1024 * 1000 // rate) for packet in range(count)]
-    found = make(*split(frames, cuts), encoder=FragmentEncoder(None, track))
-    assert [sample.decoded for sample in samples(found, AUDIO)] == [1024 * number for number in range(count)]
-
-
-@given(
-    st.lists(
-        st.builds(MediaFrame, st.sampled_from(MediaKind), st.integers(0, TIMESTAMP_MODULUS - 1), PAYLOADS)
-        | st.builds(picture, st.integers(0, TIMESTAMP_MODULUS - 1), PAYLOADS)
-        | st.builds(sound, st.integers(0, TIMESTAMP_MODULUS - 1), PAYLOADS),
-        max_size=12,
-    ),
-    st.lists(st.integers(0, 12), max_size=4),
-    st.integers(0, TIMESTAMP_MODULUS - 1),
-)
-def test_any_timestamps_give_a_file_or_the_one_error(
-    frames: list[MediaFrame], cuts: list[int], begin_ms: int
-) -> None:
-    try:
-        found = make(*split(frames, cuts), begin_ms=begin_ms)
-    except TimeWentBackError:
-        return
-    for track in (VIDEO, AUDIO):
-        times = [sample.decoded for sample in samples(found, track)]
-        assert all(earlier < later for earlier, later in pairwise(times))
-
-
-def test_the_distance_of_timestamps() -> None:
-    """What the tests above take for granted."""
+def test_distance_of_timestamps_wraps_at_their_modulus() -> None:
     assert milliseconds_between(TIMESTAMP_MODULUS - 1, 0) == 1

@@ -76,7 +76,9 @@ VIDEO = [
 
 
 @pytest.mark.parametrize(("track", "entry_kind", "configuration_kind"), VIDEO)
-def test_video_entries(track: VideoTrack, entry_kind: str, configuration_kind: str) -> None:
+def test_video_entry_has_the_publishers_configuration(
+    track: VideoTrack, entry_kind: str, configuration_kind: str
+) -> None:
     """The configuration is that of the publisher, byte for byte."""
     _, moov = boxes(init_segment([track]))
     kind, fixed, (configuration,) = entry_of(moov.one("stsd"))
@@ -114,7 +116,9 @@ AUDIO = [
 
 
 @pytest.mark.parametrize(("track", "object_type", "specific", "rate"), AUDIO)
-def test_audio_entries(track: AudioTrack, object_type: int, specific: bytes | None, rate: int) -> None:
+def test_audio_entry_has_its_object_type_and_rate(
+    track: AudioTrack, object_type: int, specific: bytes | None, rate: int
+) -> None:
     """AAC carries its AudioSpecificConfig, MP3 needs none."""
     _, moov = boxes(init_segment([track]))
     kind, fixed, (esds,) = entry_of(moov.one("stsd"))
@@ -139,9 +143,9 @@ OPUS_HEADS = [
 
 
 @pytest.mark.parametrize(("head", "specific"), OPUS_HEADS)
-def test_opus_entries(head: bytes, specific: str) -> None:
-    """OpusHead has its numbers the other way round, and what is behind its table is left out."""
-    track = AudioTrack(Codec.OPUS, head + b"behind" if head[18] else head, 48000, head[9], None)
+def test_opus_entry_has_the_numbers_of_the_head_the_other_way_round(head: bytes, specific: str) -> None:
+    """OpusHead has its numbers the other way round, and what follows its table is left out."""
+    track = AudioTrack(Codec.OPUS, head + b"after" if head[18] else head, 48000, head[9], None)
     _, moov = boxes(init_segment([track]))
     kind, fixed, (configuration,) = entry_of(moov.one("stsd"))
     assert (kind, configuration.kind) == ("Opus", "dOps")

@@ -65,7 +65,7 @@ PROMISES: list[tuple[dict[str, AmfValue], set[MediaKind]]] = [
 
 
 @pytest.mark.parametrize(("values", "kinds"), PROMISES)
-def test_what_metadata_promises(values: dict[str, AmfValue], kinds: set[MediaKind]) -> None:
+def test_metadata_promises_these_kinds(values: dict[str, AmfValue], kinds: set[MediaKind]) -> None:
     assert promised_kinds(values) == kinds
 
 
@@ -139,7 +139,7 @@ TRACKS = [
 
 
 @pytest.mark.parametrize(("header", "track"), TRACKS)
-def test_video_tracks(header: MediaFrame, track: VideoTrack) -> None:
+def test_video_header_gives_its_track(header: MediaFrame, track: VideoTrack) -> None:
     finder, _ = look([metadata(width=640.0, height=360.0), header])
     assert finder.video == track
 
@@ -170,7 +170,7 @@ AUDIO_TRACKS = [
 
 
 @pytest.mark.parametrize(("frames", "track"), AUDIO_TRACKS)
-def test_audio_tracks(frames: list[MediaFrame], track: AudioTrack) -> None:
+def test_audio_header_gives_its_track(frames: list[MediaFrame], track: AudioTrack) -> None:
     finder, _ = look([AUDIO_PROMISED, *frames])
     assert finder.is_complete
     assert finder.audio == track
@@ -179,12 +179,15 @@ def test_audio_tracks(frames: list[MediaFrame], track: AudioTrack) -> None:
 UNSUPPORTED = [
     (MediaFrame(V, 0, b"\x12data"), "Sorenson H.263"),
     (MediaFrame(V, 0, b"\x24data"), "On2 VP6"),
-    (MediaFrame(V, 0, b"\x90vp09data"), "VP9"),
+    (MediaFrame(V, 0, b"\x90vp09data"), "configuration of VP9 is cut short"),
+    (MediaFrame(V, 0, b"\x90vp09" + b"\7" * 8), "configuration of VP9 cannot be read"),
     (MediaFrame(V, 0, b"\x91vp08data"), "VP8"),
     (MediaFrame(V, 0, b"\x90newcdata"), "FourCC 'newc'"),
     (MediaFrame(A, 0, b"\xb2data"), "Speex"),
-    (MediaFrame(A, 0, b"\x91ac-3data"), "AC-3"),
-    (MediaFrame(A, 0, b"\x90fLaCdata"), "FLAC"),
+    (MediaFrame(A, 0, b"\x91ac-3data"), "announces AC-3, but"),
+    (MediaFrame(A, 0, b"\x91ec-3\x0b\x77"), "announces E-AC-3, but"),
+    (MediaFrame(A, 0, b"\x90fLaCdata"), "configuration of FLAC is cut short"),
+    (MediaFrame(A, 0, b"\x90fLaC" + bytes(40)), "configuration of FLAC cannot be read"),
     (MediaFrame(A, 0, b"\x3fdata"), "PCM"),
     (MediaFrame(A, 0, b"\x2fno mp3"), "announces MP3, but"),
     (avc_header(b"short"), "configuration of H.264 AVC is cut short"),

@@ -65,7 +65,7 @@ def source_frames(path: Path) -> list[MediaFrame]:
         return [frame for tag in read_tags(file) if (frame := tag.to_frame()) is not None]
 
 
-def rounds(frames: list[MediaFrame], number: int) -> list[MediaFrame]:
+def frames_of_round(frames: list[MediaFrame], number: int) -> list[MediaFrame]:
     """What is sent in any round: without metadata, and with the time going on."""
     if not number:
         return frames
@@ -108,7 +108,7 @@ def serve(source: Path, folder: Path, started: int, segments: bool) -> None:
         await client.publish("crash")
         frames = source_frames(source)
         for number in range(1_000_000):
-            sent = rounds(frames, number)
+            sent = frames_of_round(frames, number)
             for begin in range(0, len(sent), 10):
                 client.send(*sent[begin : begin + 10])
                 await deferLater(reactor, 0.002)

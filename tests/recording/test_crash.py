@@ -9,20 +9,23 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from rtmprelay.flv.__main__ import main
 from rtmprelay.flv.container import read_tags
 from rtmprelay.flv.repair import inspect, repair
 from rtmprelay.flv.scan import DamageKind
 from rtmprelay.media import MediaFrame, MediaKind
 from tests.helpers import DEADLINE, wait_for
-from tests.recording.crashing_server import planned_kills, rounds, source_frames
+from tests.recording.crashing_server import frames_of_round, planned_kills, source_frames
 from tests.recording.test_ffmpeg import complaints, first_time_after_seek, keyframe_times
+from tests.rounds import rounds
 from tests.service.command import Server
 from tests.service.interop import H264_AAC, FFmpeg
 from tests.service.test_interop import PICTURE, TONE
 
 ROOT = Path(__file__).parents[2]
-KILLS = 50
+KILLS = rounds(6, full=50)
 SEED = 7
 
 #: Bytes before the first frame of a file: metadata with room for its index, and decoder configurations.
@@ -53,14 +56,17 @@ def assert_good_up_to_its_last_tag(path: Path) -> bool:
     return found.is_fine
 
 
-def test_servers_killed_at_any_moment(ffmpeg: FFmpeg, tmp_path: Path) -> None:
-    """50 kills of real servers: every file is good up to its last tag, holds what was sent, and can be repaired."""
+@pytest.mark.fewer_rounds
+def test_servers_killed_at_any_moment_leave_files_that_can_be_repaired(
+    ffmpeg: FFmpeg, tmp_path: Path
+) -> None:
+    """Kills real servers: every file is good up to its last tag, holds what was sent, and can be repaired."""
     source = ffmpeg.make("crash.flv", f"{PICTURE} {TONE} -t 4 {H264_AAC}")
     command = [sys.executable, "-m", "tests.recording.crashing_server"]
     subprocess.run(
         [*command, str(source), str(tmp_path), str(KILLS), str(SEED)], cwd=ROOT, check=True, timeout=300
     )
-    sent = coded([frame for number in range(40) for frame in rounds(source_frames(source), number)])
+    sent = coded([frame for number in range(40) for frame in frames_of_round(source_frames(source), number)])
     complete, unfinished = 0, []
     for folder, kill in zip(sorted(tmp_path.iterdir()), planned_kills(KILLS, SEED), strict=True):
         of_files: list[list[MediaFrame]] = []

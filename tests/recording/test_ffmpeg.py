@@ -68,7 +68,7 @@ def first_time_after_seek(ffmpeg: FFmpeg, path: Path, seconds: float) -> float:
 
 
 async def record(
-    ffmpeg: FFmpeg, relay: Relay, source: Path, key: str = "live/test", speed: float = 4.0
+    ffmpeg: FFmpeg, relay: Relay, source: Path, key: str = "live/test", speed: float = 20.0
 ) -> None:
     """Publish a file, and wait for its recording to be complete."""
     before = finished(relay)
@@ -110,7 +110,7 @@ async def test_segments_make_the_whole(ffmpeg: FFmpeg, recording_relay: StartRel
     """Each segment plays alone; joined they are the stream."""
     source = ffmpeg.make("segmented.flv", f"{PICTURE} {TONE} -t 8 {H264_AAC}")
     relay = recording_relay(segment_duration=2.0)
-    await record(ffmpeg, relay, source, speed=6.0)
+    await record(ffmpeg, relay, source)
     paths = recordings(folder)
     assert [path.stem[-5:] for path in paths] == ["_0001", "_0002", "_0003", "_0004"]
     parts: list[Capture] = []
@@ -134,7 +134,7 @@ async def test_publishers_that_return_and_two_in_one_second(
     source = ffmpeg.make("brief.flv", f"{TONE} -t 1 -c:a aac")
     relay = recording_relay()
     for _ in range(2):
-        await record(ffmpeg, relay, source, speed=20.0)
+        await record(ffmpeg, relay, source)
     paths = recordings(folder)
     assert len(paths) == 2
     assert ffmpeg.hash_of(paths[0]) == ffmpeg.hash_of(paths[1]) == ffmpeg.hash_of(source)

@@ -35,7 +35,7 @@ def test_connections_of_one_address() -> None:
     assert refusal(gate, "a") is None
 
 
-def test_connections_of_all() -> None:
+def test_connection_above_the_limit_of_all_is_refused() -> None:
     gate = Admission(AdmissionLimits(max_connections=2))
     assert [come(gate, "a"), come(gate, "b")] == [True, True]
     assert refusal(gate, "c") == "max_connections"
@@ -120,7 +120,7 @@ def test_none_means_no_bound() -> None:
     assert all(come(gate, "a") for _ in range(2_000))
 
 
-def test_those_who_left_are_forgotten() -> None:
+def test_connections_that_left_are_forgotten() -> None:
     gate = Admission(AdmissionLimits())
     for number in range(100):
         host = f"192.0.2.{number}"

@@ -1,4 +1,4 @@
-"""A publish that whoever runs the server ends."""
+"""A publish that the operator of the server ends."""
 
 # Much of trial has no types yet.
 # mypy: disallow-untyped-calls=False
@@ -24,7 +24,7 @@ def kick(server: MemoryServer, key: str = "live/test") -> None:
 
 
 class EndPublishTests(SynchronousTestCase):
-    """The encoder is told, the players hear of the end, and the connection closes."""
+    """The encoder and the players are told of the end, and the connection closes."""
 
     def test_the_encoder_reads_why_before_it_is_closed(self) -> None:
         """It has a second; what it sends meanwhile goes nowhere."""

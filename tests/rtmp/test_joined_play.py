@@ -43,7 +43,7 @@ class JoinedPlayTests(SynchronousTestCase):
                 found.append(event.code)
         return found
 
-    def test_frames_come_together(self) -> None:
+    def test_frames_of_a_window_arrive_together(self) -> None:
         self.encoder.send(inter(200))
         self.encoder.send(inter(240))
         assert self.player.frames == []
@@ -51,13 +51,13 @@ class JoinedPlayTests(SynchronousTestCase):
         assert self.player.frames == [inter(200), inter(240)]
         assert self.order(self.player) == ["frames"]
 
-    def test_the_end_is_told_behind_the_last_frames(self) -> None:
+    def test_end_is_reported_after_the_last_frames(self) -> None:
         self.encoder.send(inter(200))
         self.encoder.end()
         assert self.player.frames == [inter(200)]
         assert self.order(self.player) == ["frames", "NetStream.Play.UnpublishNotify"]
 
-    def test_a_loss_is_told_behind_the_last_frames(self) -> None:
+    def test_loss_is_reported_after_the_last_frames(self) -> None:
         self.encoder.send(inter(200))
         self.encoder.disconnect(clean=False)
         assert self.order(self.player) == ["frames", "NetStream.Play.UnpublishNotify"]

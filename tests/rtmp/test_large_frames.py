@@ -15,7 +15,7 @@ from rtmprelay.media import MediaFrame
 from rtmprelay.rtmp.transport_buffers import DirectWriter
 from rtmprelay.wire.chunks import ChunkReader
 from tests.helpers import inter, keyframe, start_frames
-from tests.rtmp.counted_world import CountedSocket, CountedWorld
+from tests.rtmp.counted_server import CountedServer, CountedSocket
 
 KEYFRAME = 1_000_000
 PLAYERS = 40
@@ -108,10 +108,10 @@ class Crowd:
     """Players that read slowly, of a stream that is live."""
 
     def __init__(self) -> None:
-        self.world = CountedWorld()
-        self.publisher = self.world.publisher()
+        self.server = CountedServer()
+        self.publisher = self.server.publisher()
         self.publish(*start_frames(), keyframe(0))
-        self.players = [self.world.player() for _ in range(PLAYERS)]
+        self.players = [self.server.player() for _ in range(PLAYERS)]
         self.sockets = [SlowSocket() for _ in self.players]
         for player, socket in zip(self.players, self.sockets, strict=True):
             player.socket = socket
@@ -124,7 +124,7 @@ class Crowd:
         """Each player reads so much."""
         for player, socket in zip(self.players, self.sockets, strict=True):
             socket.room += size
-            while socket.room and player.transport in self.world.reactor.writers:
+            while socket.room and player.transport in self.server.reactor.writers:
                 player.transport.doWrite()
 
     def payloads(self) -> Iterator[list[bytes]]:

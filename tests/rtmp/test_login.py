@@ -37,47 +37,50 @@ class LoginTests(SynchronousTestCase):
         self.server.pump()
         return reached
 
-    def test_a_publisher_with_the_right_password(self) -> None:
+    def test_publisher_with_the_right_password_is_accepted_by_name(self) -> None:
         self.successResultOf(self.reach("rtmp://anna:geheim@host/studio/film"))
         assert self.server.registry.get("studio/film") is not None
         (request,) = self.users.asked
         assert request.credentials.user == "anna"
 
-    def test_what_belongs_to_the_login_is_nobody_elses(self) -> None:
+    def test_other_authorizers_do_not_get_the_parameters_of_the_login(self) -> None:
         self.successResultOf(self.reach("rtmp://anna:geheim@host/studio/film?token=t"))
         (request,) = self.other.asked
         assert request.credentials.as_query().reveal() == "token=t"
 
-    def test_a_player_with_the_right_password(self) -> None:
+    def test_player_with_the_right_password_is_accepted(self) -> None:
         self.successResultOf(self.reach("rtmp://anna:geheim@host/studio/film"))
         self.successResultOf(self.reach("rtmp://anna:geheim@host/studio/film", RtmpPlayClientProtocol))
+        assert self.server.registry.live("studio/film").viewers == 1
+        assert [request.action.value for request in self.users.asked] == ["publish", "play"]
+        assert {request.credentials.user for request in self.users.asked} == {"anna"}
 
-    def test_a_wrong_password(self) -> None:
+    def test_wrong_password_is_refused_and_reported(self) -> None:
         reached = self.reach("rtmp://anna:falsch@host/studio/film")
         self.failureResultOf(reached, AuthenticationRefusedError)
         assert self.users.asked == []
         (told,) = self.server.events_of(events.ConnectRefused)
         assert (told.app, told.reason) == ("studio", "the user or the password is wrong")
 
-    def test_no_user(self) -> None:
+    def test_client_without_a_user_is_refused(self) -> None:
         failure = self.failureResultOf(self.reach("rtmp://host/studio/film"), AuthenticationRefusedError)
         assert "user:password@" in str(failure.value)
         assert not self.server.events_of(events.ConnectRefused)
 
-    def test_elsewhere_nobody_is_asked_who_they_are(self) -> None:
+    def test_other_applications_need_no_login(self) -> None:
         assert connected(self.server.connect("live"))
 
-    def test_whoever_brings_a_key_is_not_asked(self) -> None:
+    def test_client_with_a_key_is_not_asked_for_a_login(self) -> None:
         for query in ("key=k", "token=t", "jwt=j"):
             assert connected(self.server.connect(f"studio?{query}"))
         assert not connected(self.server.connect("studio?other=x"))
 
-    def test_without_users_nobody_speaks_of_it(self) -> None:
+    def test_server_without_users_never_asks_for_a_login(self) -> None:
         server = MemoryServer(authorizers=[Answering()])
         client = server.connect("studio?authmod=adobe&user=anna")
         assert connected(client)
 
-    def test_whoever_is_asked_and_does_not_go_is_closed(self) -> None:
+    def test_client_that_is_asked_and_stays_is_closed(self) -> None:
         client = self.server.connect("studio")
         (status,) = [event for event in client.events if isinstance(event, StatusReceived)]
         assert status.code == "NetConnection.Connect.Rejected"
@@ -89,13 +92,13 @@ class LoginTests(SynchronousTestCase):
         assert closed.reason == "it was asked for a user"
         assert not self.server.clock.getDelayedCalls()
 
-    def test_whoever_asks_on_after_a_refusal_gets_nothing(self) -> None:
+    def test_client_that_asks_on_after_a_refusal_gets_nothing(self) -> None:
         client = self.server.connect("studio")
         client.publish("film")
         client.play("film")
         assert self.users.asked == []
 
-    def test_many_that_only_ask_leave_nothing_behind(self) -> None:
+    def test_many_unanswered_challenges_take_no_memory(self) -> None:
         for _ in range(100):
             client = self.server.connect("studio?authmod=adobe&user=anna")
             client.disconnect()

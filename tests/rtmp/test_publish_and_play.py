@@ -1,53 +1,26 @@
-"""Encoders publish, players play: what goes in comes out, whoever comes and goes."""
+"""Encoders publish, players play: what goes in comes out, also while clients come and go."""
 
 # Much of trial has no types yet.
 # mypy: disallow-untyped-calls=False
 
 from __future__ import annotations
 
-from twisted.trial.unittest import SynchronousTestCase
-
 from rtmprelay import events
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.session.reports import PlayAccepted, PublishAccepted
-from rtmprelay.testing import MemoryClient, MemoryServer
-from rtmprelay.wire.messages import Command, ControlMessage, UserControl, UserControlType
+from rtmprelay.wire.messages import UserControl, UserControlType
 from tests.helpers import (
-    assert_decodable,
     audio,
     group,
     inter,
     keyframe,
     start_frames,
-    video_header,
 )
+from tests.rtmp.server_harness import ServerTests
 from tests.session.helpers import call
 
 
-class _ServerTestCase(SynchronousTestCase):
-    """A server in memory, and clients for it."""
-
-    def setUp(self) -> None:
-        self.server = MemoryServer()
-
-    def publisher(self, name: str = "cam") -> MemoryClient:
-        encoder = self.server.connect()
-        encoder.publish(name)
-        return encoder
-
-    def player(self, name: str = "cam") -> MemoryClient:
-        player = self.server.connect()
-        player.play(name)
-        return player
-
-    def controls_of(self, client: MemoryClient) -> list[ControlMessage]:
-        """What control messages the client gets from now on."""
-        heard: list[ControlMessage] = []
-        self.patch(client.session.channel, "handle_control", heard.append)
-        return heard
-
-
-class PublishAndPlayTests(_ServerTestCase):
+class PublishAndPlayTests(ServerTests):
     """The way of a frame."""
 
     def test_a_player_gets_exactly_what_was_published(self) -> None:
@@ -162,27 +135,27 @@ class PublishAndPlayTests(_ServerTestCase):
         assert player.frames == [keyframe(0)]
 
 
-class ComingAndGoingTests(_ServerTestCase):
+class ComingAndGoingTests(ServerTests):
     """Publishers that leave, return, compete or fall silent."""
 
     def test_players_hear_of_a_lost_publisher_and_of_its_return(self) -> None:
         encoder = self.publisher()
         player = self.player()
         encoder.send(*start_frames(), *group(0))
-        heard = self.controls_of(player)
+        received = self.controls_of(player)
         encoder.disconnect(clean=False)
         assert player.codes[-1] == "NetStream.Play.UnpublishNotify"
-        assert heard == [UserControl(UserControlType.STREAM_EOF, 1)]
+        assert received == [UserControl(UserControlType.STREAM_EOF, 1)]
         stopped = self.server.events_of(events.PublishStopped)
         assert [(event.clean, event.messages) for event in stopped] == [(False, 13)]
         assert "the peer broke it off" in stopped[0].reason
 
-        heard.clear()
+        received.clear()
         before = len(player.frames)
         self.server.advance(3)
         returned = self.publisher()
         assert player.codes[-1] == "NetStream.Play.PublishNotify"
-        assert heard == [UserControl(UserControlType.STREAM_BEGIN, 1)]
+        assert received == [UserControl(UserControlType.STREAM_BEGIN, 1)]
         returned.send(*start_frames(), *group(0))
         fresh = player.frames[before:]
         assert [frame.payload for frame in fresh] == [frame.payload for frame in [*start_frames(), *group(0)]]
@@ -301,150 +274,3 @@ class ComingAndGoingTests(_ServerTestCase):
         assert len(self.server.registry) == 0
         (stopped,) = self.server.events_of(events.PlayStopped)
         assert (stopped.stream, stopped.messages, stopped.dropped) == ("live/cam", 0, 0)
-
-
-class MessageStreamTests(_ServerTestCase):
-    """Pausing, choosing, and several things on one connection."""
-
-    def command(self, client: MemoryClient, command: Command) -> None:
-        client.session.channel.send(command)
-        self.server.pump()
-
-    def test_a_paused_player_gets_nothing_and_goes_on_at_a_keyframe(self) -> None:
-        encoder = self.publisher()
-        player = self.player()
-        encoder.send(keyframe(0))
-        self.command(player, call("pause", 0.0, True, stream_id=1))
-        assert player.codes[-1] == "NetStream.Pause.Notify"
-        encoder.send(inter(40), audio(40), video_header(b"new"))
-        self.command(player, call("pause", 0.0, False, stream_id=1))
-        assert player.codes[-1] == "NetStream.Unpause.Notify"
-        encoder.send(inter(80), audio(80), keyframe(120), inter(160))
-        assert player.frames == [
-            keyframe(0),
-            video_header(b"new"),
-            audio(80),
-            keyframe(120),
-            inter(160),
-        ]
-        player.disconnect()
-        (stopped,) = self.server.events_of(events.PlayStopped)
-        assert stopped.dropped_by_reason == {"paused": 2, "waiting_for_keyframe": 1}
-        assert (stopped.messages, stopped.dropped) == (5, 3)
-
-    def test_a_player_may_do_without_video(self) -> None:
-        encoder = self.publisher()
-        player = self.player()
-        self.command(player, call("receiveVideo", 0.0, False, stream_id=1))
-        encoder.send(*group(0, 3))
-        assert player.frames == [audio(0), audio(40), audio(80)]
-        self.command(player, call("receiveVideo", 0.0, True, stream_id=1))
-        encoder.send(inter(120), keyframe(160))
-        assert player.frames[3:] == [keyframe(160)]
-
-    def test_a_player_may_do_without_audio(self) -> None:
-        encoder = self.publisher()
-        player = self.player()
-        self.command(player, call("receiveAudio", 0.0, False, stream_id=1))
-        encoder.send(*group(0, 2))
-        assert player.frames == [keyframe(0, 20), inter(40)]
-        self.command(player, call("receiveAudio", 0.0, True, stream_id=1))
-        encoder.send(audio(80))
-        assert player.frames[-1] == audio(80)
-
-    def test_wishes_for_a_message_stream_that_plays_nothing_do_no_harm(self) -> None:
-        encoder = self.publisher()
-        for command in (
-            call("receiveAudio", 0.0, False, stream_id=1),
-            call("pause", 0.0, True, stream_id=1),
-            call("pause", 0.0, True, stream_id=7),
-            call("receiveVideo", 0.0, False, stream_id=7),
-            call("closeStream", 0.0, stream_id=7),
-        ):
-            self.command(encoder, command)
-        player = self.player()
-        encoder.send(audio(0))
-        assert player.frames == [audio(0)]
-
-    def test_publish_and_play_on_one_connection(self) -> None:
-        other = self.publisher("other")
-        both = self.publisher("mine")
-        stream_id = both.session.stream_id
-        both.play("other")
-        player = self.player("mine")
-        both.session.stream_id = stream_id
-        both.send(keyframe(0))
-        other.send(audio(0))
-        assert player.frames == [keyframe(0)]
-        assert both.frames == [audio(0)]
-
-    def test_a_client_that_plays_what_it_publishes_may_end_both_at_once(self) -> None:
-        client = self.publisher()
-        client.play("cam")
-        channel = client.session.channel
-        channel.send(call("deleteStream", 0.0, 1.0))
-        channel.send(call("deleteStream", 0.0, 2.0))
-        self.server.pump()
-        assert len(self.server.registry) == 0
-        assert not client.connection.lost
-        assert len(self.server.events_of(events.PlayStopped)) == 1
-
-    def test_ending_a_play_leaves_the_connection_open(self) -> None:
-        encoder = self.publisher()
-        player = self.player()
-        encoder.send(keyframe(0))
-        self.command(player, call("closeStream", 0.0, stream_id=1))
-        assert player.codes[-1] == "NetStream.Play.Stop"
-        encoder.send(inter(40))
-        assert player.frames == [keyframe(0)]
-        self.command(player, call("play", 0.0, "cam", stream_id=1))
-        assert player.frames[1:] == [keyframe(0), inter(40)]
-
-    def test_a_player_may_change_to_another_stream(self) -> None:
-        first, second = self.publisher("one"), self.publisher("two")
-        player = self.player("one")
-        self.command(player, call("play", 0.0, "two", stream_id=1))
-        first.send(keyframe(0))
-        second.send(keyframe(40))
-        assert player.frames == [keyframe(40)]
-        assert [event.stream for event in self.server.events_of(events.PlayStopped)] == ["live/one"]
-
-    def test_everything_in_one_read(self) -> None:
-        """An encoder need not wait for any answer."""
-        encoder = self.server.connect()
-        channel = encoder.session.channel
-        channel.send(call("createStream", 2.0))
-        channel.send(call("publish", 3.0, "cam", "live", stream_id=1))
-        encoder.session.stream_id = 1
-        encoder.send(keyframe(0))
-        player = self.player()
-        assert player.frames == [keyframe(0)]
-
-    def test_a_wish_that_is_taken_back_in_the_same_read_leaves_nothing_behind(self) -> None:
-        self.publisher()
-        client = self.server.connect()
-        channel = client.session.channel
-        for name, stream in (("play", "cam"), ("publish", "mine")):
-            channel.send(call("createStream", 2.0))
-            channel.send(call(name, 3.0, stream, stream_id=1))
-            channel.send(call("deleteStream", 4.0, 1.0))
-            self.server.pump()
-        live = self.server.registry.get("live/cam")
-        assert live is not None
-        assert live.subscribers == ()
-        assert self.server.registry.get("live/mine") is None
-        assert not client.connection.lost
-
-    def test_an_unknown_command_is_answered_and_reported(self) -> None:
-        client = self.server.connect()
-        self.command(client, Command("makeCoffee", 7.0))
-        (ignored,) = self.server.events_of(events.CommandIgnored)
-        assert ignored.command == "makeCoffee"
-        assert not client.connection.lost
-
-    def test_decodable_order_is_what_the_helper_checks(self) -> None:
-        sent = [keyframe(0), inter(40), inter(80), keyframe(120)]
-        assert_decodable([keyframe(0), inter(40), keyframe(120)], sent)
-        self.assertRaises(AssertionError, assert_decodable, [inter(40)], sent)
-        self.assertRaises(AssertionError, assert_decodable, [keyframe(0), inter(80)], sent)
-        self.assertRaises(AssertionError, assert_decodable, [keyframe(120), keyframe(0)], sent)

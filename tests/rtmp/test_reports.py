@@ -32,7 +32,7 @@ class StatisticsTests(SynchronousTestCase):
         self.player = self.server.connect()
         self.player.play("cam")
 
-    def test_every_thirty_seconds_with_the_right_figures(self) -> None:
+    def test_statistics_come_every_thirty_seconds_with_the_right_figures(self) -> None:
         frame = keyframe(0, 991)
         assert len(frame.payload) == 1000
         for second in range(60):
@@ -54,7 +54,7 @@ class StatisticsTests(SynchronousTestCase):
             assert report.kbps == 8.0
             assert report.dropped == report.queued == 0
 
-    def test_a_quiet_time_is_reported_as_such(self) -> None:
+    def test_statistics_of_a_quiet_time_are_zero(self) -> None:
         self.encoder.send(keyframe(0))
         self.server.advance(59)
         self.encoder.send(audio(59_000))
@@ -62,7 +62,7 @@ class StatisticsTests(SynchronousTestCase):
         last = self.server.events_of(events.MediaStatistics)[-2:]
         assert [report.messages for report in last] == [1, 1]
 
-    def test_the_interval_is_a_setting(self) -> None:
+    def test_interval_of_statistics_is_a_setting(self) -> None:
         server = MemoryServer(ServerSettings(statistics_interval=2.0))
         client = server.connect()
         client.publish("cam")
@@ -75,7 +75,7 @@ class StatisticsTests(SynchronousTestCase):
         server.advance(50)
         assert server.events_of(events.MediaStatistics) == []
 
-    def test_the_account_of_a_whole_connection(self) -> None:
+    def test_end_of_a_connection_has_its_whole_account(self) -> None:
         sent = [*start_frames(), *group(0)]
         self.encoder.send(*sent)
         self.server.advance(7)
@@ -103,7 +103,7 @@ class CodecTests(SynchronousTestCase):
         assert all(event.stream_key == event.stream == "live/cam" for event in found)
         return [(event.video, event.audio) for event in found]
 
-    def test_once_when_both_are_known(self) -> None:
+    def test_codecs_are_reported_once_when_both_are_known(self) -> None:
         self.encoder.send(video_header())
         assert self.detected() == []
         self.encoder.send(audio_header())
@@ -128,7 +128,7 @@ class CodecTests(SynchronousTestCase):
         self.encoder.send(keyframe(0))
         assert self.detected() == [(None, "AAC"), ("H.264 AVC", "AAC")]
 
-    def test_a_change_is_reported(self) -> None:
+    def test_changed_codec_is_reported(self) -> None:
         self.encoder.send(*start_frames(), *group(0))
         self.encoder.send(MediaFrame(MediaKind.VIDEO, 300, b"\x90hvc1config"))
         self.encoder.send(MediaFrame(MediaKind.VIDEO, 300, b"\x93hvc1picture"))
@@ -157,11 +157,11 @@ class SecretTests(SynchronousTestCase):
         observer = cast(ILogObserver, logged.append)
         globalLogPublisher.addObserver(observer)
         self.addCleanup(globalLogPublisher.removeObserver, observer)
-        heard: list[SessionReport] = []
+        collected: list[SessionReport] = []
         handle = RtmpServerProtocol.handle
 
         def listen(protocol: RtmpServerProtocol, event: SessionReport, now: float) -> None:
-            heard.append(event)
+            collected.append(event)
             handle(protocol, event, now)
 
         self.patch(RtmpServerProtocol, "handle", listen)
@@ -194,7 +194,7 @@ class SecretTests(SynchronousTestCase):
         assert stream_names == {"live/cam", "live/absent"}
         shown = [repr(event) for event in server.events]
         shown += [repr(event.fields()) for event in server.events]
-        shown += [repr(event) for event in heard]
+        shown += [repr(event) for event in collected]
         shown += [format_json(event) for event in logged]
         shown += [format_text(event) or "" for event in logged]
         assert any("publish of live/cam by c000001 started" in line for line in shown)
@@ -205,7 +205,7 @@ class SecretTests(SynchronousTestCase):
         assert isinstance(client.session, ClientSession)
         return client
 
-    def test_the_address_alone_is_enough_for_a_leak_and_does_not(self) -> None:
+    def test_key_in_the_address_is_in_no_event(self) -> None:
         server = MemoryServer()
         connection = server.open()
         assert connection is not None

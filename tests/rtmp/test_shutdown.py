@@ -19,7 +19,7 @@ class ShutDownTests(SynchronousTestCase):
     def client(self) -> MemoryClient:
         return self.server.connect()
 
-    def test_everybody_is_told(self) -> None:
+    def test_shutdown_ends_every_publish_and_play_with_its_reason(self) -> None:
         for publisher_first in (True, False):
             with self.subTest(publisher_first=publisher_first):
                 self.server = MemoryServer()
@@ -43,8 +43,11 @@ class ShutDownTests(SynchronousTestCase):
                 assert len(self.server.registry) == 0
                 assert self.server.clock.getDelayedCalls() == []
 
-    def test_without_connections_it_is_done_at_once(self) -> None:
+    def test_server_without_connections_shuts_down_at_once(self) -> None:
         self.successResultOf(self.server.factory.shut_down())
+        assert self.server.events == []
+        assert self.server.clock.getDelayedCalls() == []
+        assert self.server.open() is None
 
     def test_newcomers_are_refused_meanwhile_and_welcome_after_a_start(self) -> None:
         self.client()
@@ -83,15 +86,18 @@ class ShutDownTests(SynchronousTestCase):
         connection.lose()
         self.successResultOf(stopped)
 
-    def test_who_asks_twice_is_answered_twice(self) -> None:
+    def test_second_request_to_shut_down_is_answered_too(self) -> None:
         self.client()
         first = self.server.factory.shut_down()
         second = self.server.factory.shut_down()
+        self.assertNoResult(second)
         self.server.pump()
         self.successResultOf(first)
         self.successResultOf(second)
+        assert len(self.server.events_of(events.ConnectionClosed)) == 1
+        assert self.server.clock.getDelayedCalls() == []
 
-    def test_what_a_closing_connection_still_sends_is_not_heard(self) -> None:
+    def test_data_of_a_closing_connection_is_ignored(self) -> None:
         encoder = self.client()
         encoder.publish("cam")
         self.server.factory.shut_down()
@@ -114,7 +120,7 @@ class ShutDownTests(SynchronousTestCase):
         assert self.server.clock.getDelayedCalls() == []
 
     def test_a_sink_may_close_what_has_just_opened(self) -> None:
-        """Whoever closes it, the timer that cuts a slow peer off stays."""
+        """The timer that cuts a slow peer off stays, whichever side closes."""
         closed_by_sink: list[str] = []
 
         class Bouncer(MemoryServer):

@@ -136,7 +136,7 @@ class SlowPlayerTests(SynchronousTestCase):
             self.encoder.send(audio(self.time))
         assert not self.slow.connection.lost
 
-    def test_who_joins_on_a_full_connection_waits_as_well(self) -> None:
+    def test_second_play_on_a_full_connection_waits_as_well(self) -> None:
         self.slow.transport.stalled = True
         self.send_groups(10)
         unread = self.slow.transport.unread_size

@@ -69,7 +69,7 @@ class UnsentBytesTests(SynchronousTestCase):
             descriptor.doWrite()
         assert descriptor.allowed == 5000 - 1800
 
-    def test_a_real_socket(self) -> None:
+    def test_bytes_of_a_real_socket_are_counted_until_they_are_read(self) -> None:
         ours, theirs = socket.socketpair()
         self.addCleanup(ours.close)
         self.addCleanup(theirs.close)
@@ -121,7 +121,7 @@ class StallWatchTests(SynchronousTestCase):
         self.descriptor.allowed = size
         self.descriptor.doWrite()
 
-    def test_all_is_well_until_the_transport_is_full(self) -> None:
+    def test_transport_that_is_not_full_has_no_stall(self) -> None:
         self.watch.look(self.writer, 10.0)
         assert self.watch.stuck_since is None
 

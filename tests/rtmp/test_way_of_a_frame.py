@@ -5,8 +5,6 @@ docs/relay-architecture.rst has the same way as a table. A change that needs mor
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +18,7 @@ import rtmprelay
 from rtmprelay.clock import SteadyClock
 from rtmprelay.streams.merging import Merging
 from tests.helpers import audio, inter, keyframe, start_frames
-from tests.rtmp.counted_world import CountedSocket, CountedWorld
+from tests.rtmp.counted_server import CountedServer, CountedSocket, profile
 
 #: From `dataReceived` to `send`.
 MOST_CALLS = 15
@@ -86,16 +84,7 @@ def way_of(action: Callable[[], object]) -> Way:
         if step is not None and reading is not None:
             steps.append(step)
 
-    # The finalizers of what other tests left would be counted.
-    gc.collect()
-    gc.disable()
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        action()
-    finally:
-        sys.setprofile(before)
-        gc.enable()
+    profile(action, note)
     return Way(steps)
 
 
@@ -105,11 +94,11 @@ def frame_on_its_way(players: int = 1, together: int = 1, merging: bool = True) 
     def make_merging(clock: Clock) -> Merging:
         return Merging(clock, 0.04)
 
-    world = CountedWorld(make_merging if merging else None)
-    publisher = world.publisher()
+    server = CountedServer(make_merging if merging else None)
+    publisher = server.publisher()
     publisher.arrive(publisher.encoded(*start_frames(), keyframe(0)))
     for _ in range(players):
-        world.player()
+        server.player()
     for at in (40, 80, 120):
         publisher.arrive(publisher.encoded(inter(at), audio(at + 5)))
     data = publisher.encoded(*[inter(160 + 40 * number, 4300) for number in range(together)])

@@ -19,7 +19,7 @@ from rtmprelay.streams.merging import Merging
 from rtmprelay.wire.chunk_writer import StandaloneEncoder
 from tests.destinations.harness import MemoryRelay
 from tests.helpers import audio, inter, keyframe, start_frames
-from tests.rtmp.counted_world import CountedClient, CountedWorld, calls_of
+from tests.rtmp.counted_server import CountedClient, CountedServer, calls_of
 from tests.streams.merging_helpers import FixedMerging
 
 #: An ordinary message: 2.5 Mbit/s in 73 messages a second.
@@ -35,9 +35,9 @@ def messages(count: int, begin_ms: int, size: int = SIZE) -> list[MediaFrame]:
     ]
 
 
-def publishing(world: CountedWorld, chunk_size: int = 65536) -> CountedClient:
+def publishing(server: CountedServer, chunk_size: int = 65536) -> CountedClient:
     """A publisher whose stream is under way."""
-    publisher = world.publisher(chunk_size=chunk_size)
+    publisher = server.publisher(chunk_size=chunk_size)
     publisher.arrive(publisher.encoded(*start_frames(), keyframe(0)))
     for begin in (100, 200, 300):
         publisher.arrive(publisher.encoded(*messages(4, begin)))
@@ -51,7 +51,7 @@ def publishing(world: CountedWorld, chunk_size: int = 65536) -> CountedClient:
 
 def ingest_calls(chunk_size: int, together: int) -> int:
     """The calls that one read with so many messages takes, of a stream that nobody gets."""
-    publisher = publishing(CountedWorld(), chunk_size)
+    publisher = publishing(CountedServer(), chunk_size)
     data = publisher.encoded(*messages(together, 1000))
     return calls_of(lambda: publisher.arrive(data))
 
@@ -67,7 +67,7 @@ def ingest_calls(chunk_size: int, together: int) -> int:
         (128, 38, 15),
     ],
 )
-def test_reading_a_message(chunk_size: int, first: int, further: int) -> None:
+def test_reading_a_message_takes_few_calls(chunk_size: int, first: int, further: int) -> None:
     one, five = ingest_calls(chunk_size, 1), ingest_calls(chunk_size, 5)
     assert one <= first, f"a read with one message takes {one} calls; {first} were enough"
     each = (five - one) / 4
@@ -76,9 +76,9 @@ def test_reading_a_message(chunk_size: int, first: int, further: int) -> None:
 
 def fan_out_calls(players: int, together: int) -> int:
     """The calls that one read with so many messages takes, for so many players."""
-    world = CountedWorld()
-    publisher = publishing(world)
-    audience = [world.player() for _ in range(players)]
+    server = CountedServer()
+    publisher = publishing(server)
+    audience = [server.player() for _ in range(players)]
     publisher.arrive(publisher.encoded(*messages(1, 900)))
     data = publisher.encoded(*messages(together, 1000))
     count = calls_of(lambda: publisher.arrive(data))
@@ -87,7 +87,7 @@ def fan_out_calls(players: int, together: int) -> int:
 
 
 @pytest.mark.parametrize("together", [1, 4, 12])
-def test_one_more_player(together: int) -> None:
+def test_one_more_player_takes_few_calls(together: int) -> None:
     """It gets the bytes that everybody gets: what that takes does not depend on how many messages they are."""
     ten, thirty = fan_out_calls(10, together), fan_out_calls(30, together)
     each = (thirty - ten) / 20
@@ -97,23 +97,23 @@ def test_one_more_player(together: int) -> None:
 
 def relay_calls(destinations: int, together: int) -> int:
     """The calls that one read with so many messages takes, for so many destinations."""
-    world = MemoryRelay()
+    server = MemoryRelay()
     for number in range(destinations):
-        world.add_stub(f"host{number}")
-        world.add_destination(f"host{number}", f"rtmp://host{number}/live/key")
-    encoder = world.publish()
-    world.send(encoder, *start_frames(), keyframe(0))
-    world.send(encoder, *messages(4, 100))
+        server.add_stub(f"host{number}")
+        server.add_destination(f"host{number}", f"rtmp://host{number}/live/key")
+    encoder = server.publish()
+    server.send(encoder, *start_frames(), keyframe(0))
+    server.send(encoder, *messages(4, 100))
     data = b"".join(encoder.session.send_media(frame) for frame in messages(together, 1000))
-    before = sum(status.messages_sent for status in world.destinations.statuses())
+    before = sum(status.messages_sent for status in server.destinations.statuses())
     count = calls_of(lambda: encoder.deliver(data))
-    after = sum(status.messages_sent for status in world.destinations.statuses())
+    after = sum(status.messages_sent for status in server.destinations.statuses())
     assert after - before == destinations * together
     return count
 
 
 @pytest.mark.parametrize("together", [1, 4, 12])
-def test_one_more_destination(together: int) -> None:
+def test_one_more_destination_takes_few_calls(together: int) -> None:
     """Its record of what was delivered is worked out once for all."""
     five, fifteen = relay_calls(5, together), relay_calls(15, together)
     each = (fifteen - five) / 10
@@ -124,9 +124,9 @@ def test_one_more_destination(together: int) -> None:
 def test_a_window_costs_little_where_there_is_none() -> None:
     """Joining that is switched on and not used: the share of a frame that goes to nobody."""
     figures: list[int] = []
-    for world in (CountedWorld(), CountedWorld(lambda clock: Merging(clock, 0.04))):
-        publisher = publishing(world)
-        world.player()
+    for server in (CountedServer(), CountedServer(lambda clock: Merging(clock, 0.04))):
+        publisher = publishing(server)
+        server.player()
         data = publisher.encoded(*messages(1, 1000))
         figures.append(calls_of(lambda: publisher.arrive(data)))  # noqa: B023
     plain, joining = figures
@@ -139,13 +139,13 @@ def test_a_window_costs_little_where_there_is_none() -> None:
 @pytest.mark.parametrize("together", [1, 4, 12])
 def test_one_send_for_each_read(together: int) -> None:
     """What one read brought is one write to each player: no more, no fewer."""
-    world = CountedWorld()
-    publisher = publishing(world)
-    players = [world.player() for _ in range(20)]
+    server = CountedServer()
+    publisher = publishing(server)
+    players = [server.player() for _ in range(20)]
     for number in range(10):
         publisher.arrive(publisher.encoded(*messages(together, 1000 + 500 * number)))
     assert [player.socket.sends for player in players] == [10] * 20
-    assert world.reactor.writers == {}, "a player waits for the reactor although its socket takes everything"
+    assert server.reactor.writers == {}, "a player waits for the reactor although its socket takes everything"
 
 
 @contextmanager
@@ -166,10 +166,10 @@ def counted_encodings() -> Iterator[list[int]]:
 
 
 def test_what_goes_to_all_players_is_encoded_once() -> None:
-    world = CountedWorld()
-    publisher = publishing(world)
+    server = CountedServer()
+    publisher = publishing(server)
     for _ in range(20):
-        world.player()
+        server.player()
     with counted_encodings() as encodings:
         for number in range(5):
             publisher.arrive(publisher.encoded(*messages(3, 1000 + 100 * number)))
@@ -177,23 +177,23 @@ def test_what_goes_to_all_players_is_encoded_once() -> None:
 
 
 def test_what_goes_to_all_destinations_is_encoded_once() -> None:
-    world = MemoryRelay()
+    server = MemoryRelay()
     for number in range(10):
-        world.add_stub(f"host{number}")
-        world.add_destination(f"host{number}", f"rtmp://host{number}/live/key")
-    encoder = world.publish()
-    world.send(encoder, *start_frames(), keyframe(0))
+        server.add_stub(f"host{number}")
+        server.add_destination(f"host{number}", f"rtmp://host{number}/live/key")
+    encoder = server.publish()
+    server.send(encoder, *start_frames(), keyframe(0))
     with counted_encodings() as encodings:
-        world.send(encoder, *messages(3, 1000))
+        server.send(encoder, *messages(3, 1000))
     assert encodings == [3]
 
 
-def second_of_frames(publisher: CountedClient, world: CountedWorld) -> None:
+def second_of_frames(publisher: CountedClient, server: CountedServer) -> None:
     """73 messages, each as it is made."""
     for number, frame in enumerate(messages(FRAMES_PER_SECOND, 5000)):
         publisher.arrive(publisher.encoded(frame))
-        world.clock.advance((number + 1) / FRAMES_PER_SECOND + 10 - world.clock.seconds())
-    world.clock.advance(1)
+        server.clock.advance((number + 1) / FRAMES_PER_SECOND + 10 - server.clock.seconds())
+    server.clock.advance(1)
 
 
 @pytest.mark.parametrize("watched", [True, False])
@@ -203,18 +203,18 @@ def test_reads_and_sends_with_the_window_open(watched: bool) -> None:
     def merging(clock: Clock) -> FixedMerging:
         return FixedMerging(clock, viewer=0.04, reading=0.04)
 
-    world = CountedWorld(merging)
-    publisher = publishing(world)
-    players = [world.player() for _ in range(5)] if watched else []
-    world.clock.advance(10 - world.clock.seconds())
+    server = CountedServer(merging)
+    publisher = publishing(server)
+    players = [server.player() for _ in range(5)] if watched else []
+    server.clock.advance(10 - server.clock.seconds())
     publisher.arrive(publisher.encoded(*messages(1, 4900)))
-    world.clock.advance(0)
+    server.clock.advance(0)
     publisher.socket.reads = 0
     for player in players:
         player.socket.sends = 0
-    before = world.registry.live("live/cam").counters.messages
-    second_of_frames(publisher, world)
-    delivered = world.registry.live("live/cam").counters.messages - before
+    before = server.registry.live("live/cam").counters.messages
+    second_of_frames(publisher, server)
+    delivered = server.registry.live("live/cam").counters.messages - before
     assert delivered >= FRAMES_PER_SECOND
     reads = publisher.socket.reads
     assert reads <= 28, f"{reads} reads for {delivered} messages; with 40 ms there should be about 25"
@@ -227,9 +227,9 @@ def test_reads_and_sends_with_the_window_open(watched: bool) -> None:
 
 def test_nothing_is_left_of_a_message() -> None:
     """Beyond the frames since the last keyframe, which late joiners need."""
-    world = CountedWorld(lambda clock: Merging(clock, 0.04))
-    publisher = publishing(world)
-    players = [world.player() for _ in range(50)]
+    server = CountedServer(lambda clock: Merging(clock, 0.04))
+    publisher = publishing(server)
+    players = [server.player() for _ in range(50)]
     groups = [
         [
             publisher.encoded(keyframe(10_000 * number + 1000)),
@@ -260,10 +260,10 @@ def test_payloads_are_not_copied_for_each_player() -> None:
     peaks: list[int] = []
     size = 1_000_000
     for players in (10, 100):
-        world = CountedWorld()
-        publisher = publishing(world)
+        server = CountedServer()
+        publisher = publishing(server)
         for _ in range(players):
-            world.player()
+            server.player()
         data = publisher.encoded(inter(1000, size))
         gc.collect()
         tracemalloc.start()
@@ -280,14 +280,14 @@ def test_payloads_are_not_copied_for_each_player() -> None:
 
 def test_memory_of_one_more_player() -> None:
     """With its transport, session, queue and report; what the kernel keeps for its socket comes on top."""
-    world = CountedWorld(lambda clock: Merging(clock, 0.04))
-    publisher = publishing(world)
-    players = [world.player() for _ in range(50)]
+    server = CountedServer(lambda clock: Merging(clock, 0.04))
+    publisher = publishing(server)
+    players = [server.player() for _ in range(50)]
     gc.collect()
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        players += [world.player() for _ in range(300)]
+        players += [server.player() for _ in range(300)]
         for begin in range(1000, 2000, 100):
             publisher.arrive(publisher.encoded(*messages(5, begin)))
         gc.collect()

@@ -9,22 +9,14 @@ import errno
 import socket
 from typing import Any, cast
 
-from OpenSSL.SSL import Connection as TlsState
-from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.error import ConnectionLost
 from twisted.internet.interfaces import IProtocol
-from twisted.internet.protocol import Factory, Protocol, connectionDone
-from twisted.internet.ssl import Certificate, KeyPair, PrivateCertificate, optionsForClientTLS
+from twisted.internet.protocol import Protocol
 from twisted.internet.tcp import Connection
 from twisted.internet.testing import StringTransport
-from twisted.internet.unix import Server as UnixServer
-from twisted.protocols.tls import TLSMemoryBIOFactory
-from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
-from typing_extensions import override
 
 from rtmprelay.rtmp.transport_buffers import DirectWriter, unsent_bytes
-from tests.certificates import self_signed
 
 
 class ReactorStub:
@@ -77,15 +69,15 @@ class WriteAtOnceTests(SynchronousTestCase):
             parts.append(self.received())
         return b"".join(parts)
 
-    def test_it_is_sent_without_the_reactor(self) -> None:
+    def test_bytes_are_sent_without_the_reactor(self) -> None:
         """With an empty buffer and a ready socket, the peer has it at once."""
         DirectWriter(self.transport).write(b"frame")
         assert self.received() == b"frame"
         assert self.reactor.writers == set()
         assert unsent_bytes(self.transport) == 0
 
-    def test_what_the_kernel_refuses_waits_in_order(self) -> None:
-        """A frame larger than the socket's buffer is sent in part; the rest and what follows come behind it."""
+    def test_bytes_that_the_kernel_refuses_wait_in_order(self) -> None:
+        """A frame larger than the socket's buffer is sent in part; the rest and what follows come after it."""
         large = bytes(range(256)) * 20_000
         DirectWriter(self.transport).write(large)
         waiting = unsent_bytes(self.transport)
@@ -167,14 +159,14 @@ def told(*answers: int | OSError) -> tuple[Connection, ToldSocket, ReactorStub]:
 class AnswersOfTheKernelTests(SynchronousTestCase):
     """Each answer that a socket may give."""
 
-    def test_it_takes_everything(self) -> None:
+    def test_kernel_that_takes_everything_leaves_nothing_to_write(self) -> None:
         transport, kernel, reactor = told()
         data = bytes(300_000)
         DirectWriter(transport).write(data)
         assert kernel.sent == [data]
         assert reactor.writers == set()
 
-    def test_it_takes_a_part(self) -> None:
+    def test_rest_of_a_write_waits_for_the_reactor(self) -> None:
         """The rest goes the ordinary way, and nothing is sent twice or left out."""
         transport, kernel, reactor = told(3)
         DirectWriter(transport).write(b"abcdefgh")
@@ -190,7 +182,7 @@ class AnswersOfTheKernelTests(SynchronousTestCase):
         DirectWriter(transport).write(b"kl")
         assert b"".join(kernel.sent) == b"abcdefghijkl"
 
-    def test_it_takes_a_part_of_the_rest(self) -> None:
+    def test_rest_of_a_rest_waits_for_the_reactor(self) -> None:
         """While the transport is in the middle of what waits, nothing overtakes that either."""
         transport, kernel, _ = told(3, 2)
         DirectWriter(transport).write(b"abcdefgh")
@@ -201,7 +193,7 @@ class AnswersOfTheKernelTests(SynchronousTestCase):
         transport.doWrite()
         assert b"".join(kernel.sent) == b"abcdefghij"
 
-    def test_it_takes_nothing_now(self) -> None:
+    def test_kernel_that_would_block_leaves_all_to_the_reactor(self) -> None:
         for number in (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS, errno.EINTR):
             transport, kernel, reactor = told(OSError(number, "later"))
             DirectWriter(transport).write(b"frame")
@@ -210,7 +202,7 @@ class AnswersOfTheKernelTests(SynchronousTestCase):
             assert transport.doWrite() is None
             assert kernel.sent == [b"frame"]
 
-    def test_it_says_that_the_peer_has_gone(self) -> None:
+    def test_lost_peer_is_left_to_the_reactor(self) -> None:
         for number in (errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.EHOSTUNREACH):
             gone = OSError(number, "gone")
             transport, kernel, reactor = told(gone, gone)
@@ -238,7 +230,7 @@ class AnswersOfTheKernelTests(SynchronousTestCase):
         DirectWriter(transport).write(bytes(500_000))
         assert (producer.paused, producer.resumed) == (0, 0)
 
-    def test_nothing_is_sent_behind_a_goodbye(self) -> None:
+    def test_nothing_is_sent_after_a_goodbye(self) -> None:
         """The transport is about to close: it sends what waits, and takes what the ordinary way takes."""
         transport, kernel, _ = told()
         transport.write(b"goodbye")
@@ -268,161 +260,3 @@ class AnswersOfTheKernelTests(SynchronousTestCase):
         DirectWriter(transport).write(b"frame")
         assert kernel.sent == []
         assert encrypting.value() == b"frame"
-
-
-# -- real transports -----------------------------------------------------------------------------------------
-
-
-class Noting(Protocol):
-    """Keeps what comes, and how it ended."""
-
-    def __init__(self) -> None:
-        self.data = b""
-        self.losses: list[Failure] = []
-
-    @override
-    def dataReceived(self, data: bytes) -> None:
-        self.data += data
-
-    @override
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self.losses.append(reason)
-
-
-class RealTransportTests(SynchronousTestCase):
-    """TCP, unix sockets and TLS, each as a server of Twisted has them."""
-
-    @override
-    def setUp(self) -> None:
-        self.reactor: Any = EPollReactor()
-        self.addCleanup(self._close)
-
-    def _close(self) -> None:
-        for selectable in self.reactor.removeAll():
-            if isinstance(selectable, Connection):
-                selectable.abortConnection()
-        self.reactor.runUntilCurrent()
-        self.reactor.waker.connectionLost(None)
-        self.reactor._poller.close()
-
-    def turn(self) -> None:
-        for _ in range(20):
-            self.reactor.runUntilCurrent()
-            self.reactor.doIteration(0)
-
-    def adopted(self, family: socket.AddressFamily, ours: socket.socket, tls: Any = None) -> Noting:
-        """A protocol on one end of a connection."""
-        protocol = Noting()
-        factory: Any = Factory()
-        factory.buildProtocol = lambda _: protocol
-        self.reactor.adoptStreamConnection(ours.fileno(), family, factory if tls is None else tls(factory))
-        ours.close()
-        return protocol
-
-    def pair(self, family: socket.AddressFamily) -> tuple[Noting, socket.socket]:
-        """A server's protocol, and the plain socket of its peer."""
-        if family == socket.AF_UNIX:
-            ours, peer = socket.socketpair(family, socket.SOCK_STREAM)
-        else:
-            with socket.create_server(("127.0.0.1", 0)) as listener:
-                peer = socket.create_connection(listener.getsockname())
-                ours, _ = listener.accept()
-        for each in (ours, peer):
-            each.setblocking(False)
-        self.addCleanup(peer.close)
-        return self.adopted(family, ours), peer
-
-    def received(self, peer: socket.socket, size: int) -> bytes:
-        """So many bytes, as they come."""
-        parts: list[bytes] = []
-        for _ in range(10_000):
-            if sum(map(len, parts)) >= size:
-                break
-            self.reactor.doIteration(0.001)
-            try:
-                parts.append(peer.recv(1 << 20))
-            except BlockingIOError:
-                continue
-        return b"".join(parts)
-
-    def test_order_and_completeness(self) -> None:
-        """Small, large, and ordinary writes in any order: the peer gets them as they were written."""
-        for family in (socket.AF_INET, socket.AF_UNIX):
-            server, peer = self.pair(family)
-            transport = cast(Any, server.transport)
-            assert isinstance(transport, UnixServer) == (family == socket.AF_UNIX)
-            expected: list[bytes] = []
-            for number in range(60):
-                data = bytes([number]) * (7 if number % 5 else 400_000)
-                expected.append(data)
-                if number % 7 == 3:
-                    transport.write(data)
-                else:
-                    DirectWriter(transport).write(data)
-            wanted = b"".join(expected)
-            assert self.received(peer, len(wanted)) == wanted
-            assert unsent_bytes(transport) == 0
-            assert server.losses == []
-
-    def test_a_small_frame_needs_no_turn_of_the_reactor(self) -> None:
-        for family in (socket.AF_INET, socket.AF_UNIX):
-            server, peer = self.pair(family)
-            DirectWriter(cast(Any, server.transport)).write(b"frame")
-            assert server.transport not in self.reactor.getWriters()
-            assert self.received(peer, 5) == b"frame"
-
-    def test_a_peer_that_has_gone_is_told_once_and_later(self) -> None:
-        for family in (socket.AF_INET, socket.AF_UNIX):
-            server, peer = self.pair(family)
-            cast(Any, server.transport).pauseProducing()
-            peer.close()
-            for _ in range(5):
-                DirectWriter(cast(Any, server.transport)).write(b"frame")
-            assert server.losses == [], "it was told in the middle of a write"
-            for _ in range(50):
-                self.reactor.doIteration(0.001)
-            assert [loss.check(ConnectionLost) for loss in server.losses] == [ConnectionLost]
-            # And after that it is of no consequence.
-            DirectWriter(cast(Any, server.transport)).write(b"frame")
-
-    def test_tls(self) -> None:
-        """What is written over TLS is encrypted, in order, and waits as TLS lets it wait."""
-        private, signed = self_signed("127.0.0.1")
-        certificate = PrivateCertificate.fromCertificateAndKeyPair(
-            Certificate.loadPEM(signed), KeyPair.load(private, _PEM)
-        )
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            theirs = socket.create_connection(listener.getsockname())
-            ours, _ = listener.accept()
-        for each in (ours, theirs):
-            each.setblocking(False)
-        trust = optionsForClientTLS("127.0.0.1", Certificate.loadPEM(signed))
-        clock = self.reactor
-        server = self.adopted(
-            socket.AF_INET,
-            ours,
-            lambda factory: TLSMemoryBIOFactory(certificate.options(), False, factory, clock),
-        )
-        client = self.adopted(
-            socket.AF_INET, theirs, lambda factory: TLSMemoryBIOFactory(trust, True, factory, clock)
-        )
-        transport = cast(Any, server.transport)
-        assert isinstance(transport.getHandle(), TlsState)
-        expected = b""
-        for number in range(30):
-            data = bytes([number]) * (9 if number % 3 else 100_000)
-            expected += data
-            DirectWriter(transport).write(data)
-        for _ in range(10_000):
-            self.reactor.runUntilCurrent()
-            self.reactor.doIteration(0.001)
-            if len(client.data) >= len(expected):
-                break
-        assert client.data == expected
-        transport.abortConnection()
-        cast(Any, client.transport).abortConnection()
-        self.turn()
-
-
-#: How certificates are written in files, as OpenSSL numbers it.
-_PEM = 1

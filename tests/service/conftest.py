@@ -12,6 +12,7 @@ import pytest
 from tests.helpers import real_reactor_fixture
 from tests.service.browser import Browser
 from tests.service.command import Server
+from tests.service.fake_relay_http import FakeRelay
 from tests.service.harness import Harness, Relay
 from tests.service.interop import FFmpeg
 
@@ -51,9 +52,17 @@ def start_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
         server.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
+def fake_relay() -> Iterator[FakeRelay]:
+    """A server that answers the dashboard with what the test says."""
+    relay = FakeRelay()
+    yield relay
+    relay.stop()
+
+
+@pytest.fixture(scope="package")
 def open_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One browser for all tests of a module: it takes seconds to start."""
+    """One browser for all tests of pages: it takes seconds to start."""
     browser = Browser(tmp_path_factory.mktemp("browser"))
     # Without animations, so that a click hits its target.
     browser.emulate_media({"prefers-reduced-motion": "reduce"})

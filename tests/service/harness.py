@@ -101,6 +101,11 @@ class Relay:
 
         await self.until(live)
 
+    async def until_watched(self, key: str, viewers: int = 1) -> None:
+        """Wait until a stream has so many viewers, over RTMP and HTTP together."""
+        stream = self.service.registry.live(key)
+        await self.until(lambda: stream.viewers >= viewers)
+
 
 def _port(address: object) -> int:
     return int(getattr(address, "port", 0))

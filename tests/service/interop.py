@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,9 +12,13 @@ from typing import Any, TypeVar
 import attrs
 from twisted.internet import defer
 from twisted.internet.interfaces import IReactorProcess, IReactorTime
+from twisted.internet.protocol import ProcessProtocol
 from twisted.internet.utils import getProcessOutputAndValue
+from twisted.python.failure import Failure
+from typing_extensions import override
 
-from tests.helpers import DEADLINE
+from rtmprelay.flv.container import read_tags
+from tests.helpers import DEADLINE, the_reactor
 
 _T = TypeVar("_T")
 
@@ -125,12 +129,83 @@ class FFmpeg:
         rate = ("-readrate", str(speed))
         await self.run("-v", "error", *rate, "-i", str(path), "-map", "0", "-c", "copy", "-f", "flv", url)
 
+    def broadcast(self, path: Path, url: str, begin_ms: int = 2500) -> Broadcast:
+        """Publish an FLV file: its beginning at once, and the rest when the test says so.
+
+        Args:
+            begin_ms: How long the beginning is.
+        """
+        # Without sound or pictures it would look for them in all that comes.
+        command = [
+            self.program,
+            *["-hide_banner", "-v", "error", "-analyzeduration", "300k", "-f", "flv", "-i", "pipe:0"],
+        ]
+        command += ["-map", "0", "-c", "copy", "-f", "flv", url]
+        return Broadcast(command, self._environment, *split_at(path, begin_ms))
+
     async def play(self, url: str, *options: str) -> Capture:
         """Play until the stream ends."""
         text = await self.run(
             "-v", "error", *options, "-i", url, "-map", "0", "-c", "copy", "-f", "framehash", "-"
         )
         return parse_framehash(text)
+
+
+def split_at(path: Path, timestamp_ms: int) -> tuple[bytes, bytes]:
+    """An FLV file, cut in two before the first tag that is so late."""
+    with path.open("rb") as file:
+        at = next(tag.offset for tag in read_tags(file) if tag.timestamp_ms >= timestamp_ms)
+    data = path.read_bytes()
+    return data[:at], data[at:]
+
+
+class Broadcast(ProcessProtocol):
+    """An ffmpeg that gets what it publishes in two parts, so that nobody waits for real time.
+
+    A player that is slow to start still comes in time: the rest is sent when it is there. To be left with `async with`,
+    which ends ffmpeg.
+    """
+
+    def __init__(
+        self, command: Sequence[str], environment: dict[str, str] | None, beginning: bytes, rest: bytes
+    ) -> None:
+        self._command = command
+        self._environment = environment
+        self._beginning = beginning
+        self._rest = rest
+        self._errors = b""
+        self._ended: defer.Deferred[int | None] = defer.Deferred()
+
+    async def __aenter__(self) -> Broadcast:
+        the_reactor().spawnProcess(self, self._command[0], self._command, env=self._environment)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if not self._ended.called:
+            assert self.transport is not None
+            self.transport.signalProcess("KILL")
+            await self._ended
+
+    @override
+    def connectionMade(self) -> None:
+        assert self.transport is not None
+        self.transport.write(self._beginning)
+
+    @override
+    def errReceived(self, data: bytes) -> None:
+        self._errors += data
+
+    @override
+    def processEnded(self, reason: Failure) -> None:
+        self._ended.callback(getattr(reason.value, "exitCode", None))
+
+    async def finish(self) -> None:
+        """Send the rest, and wait until ffmpeg has published it."""
+        assert self.transport is not None
+        self.transport.write(self._rest)
+        self.transport.closeStdin()
+        code = await self._ended.addTimeout(DEADLINE, the_reactor())
+        assert code == 0, self._errors.decode(errors="replace")
 
 
 def in_background(coroutine: Coroutine[Any, Any, _T]) -> defer.Deferred[_T]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import wait_for
-from tests.service.auth_world import MARK, PLAIN, keys, make_wheel, write_keys
+from tests.service.auth_helpers import MARK, PLAIN, keys, make_wheel, write_keys
 from tests.service.command import TWIST, TWISTD, BlockingClient, Server, refusal, run
 
 Start = Callable[..., Server]
@@ -141,7 +141,7 @@ from rtmprelay.interfaces import IEventSinkFactory, IStreamAuthorizerFactory
 @implementer(IPlugin, IStreamAuthorizerFactory)
 class TeaTime:
     name = "tea-time"
-    help = "Lets whoever says please publish."
+    help = "Allows anybody that says please to publish."
     argument_format = "WORD"
 
     def make(self, argument, reactor):
@@ -236,7 +236,7 @@ def test_plugins_of_an_installed_package_are_found_and_used(
 ) -> None:
     twistd = [fresh_python, *TWISTD[1:]]
     listed = run([*twistd, "rtmprelay", "--help-plugins"], tmp_path)
-    assert "  tea-time:WORD\n      Lets whoever says please publish.\n" in listed.stdout
+    assert "  tea-time:WORD\n      Allows anybody that says please to publish.\n" in listed.stdout
     assert "  bell:PATH\n      Rings.\n" in listed.stdout
     assert "  keys-file:PATH" in listed.stdout
     options = ["--auth", "tea-time:please", "--hook", f"bell:{tmp_path}/rung"]

@@ -13,7 +13,7 @@ from rtmprelay.events import ConnectionClosed, ConnectRefused, PlayRefused, Publ
 from rtmprelay.session.adobe import AuthenticationRefusedError
 from rtmprelay.web.settings import HttpSettings
 from tests.helpers import LOOPBACK, real_reactor_test, the_reactor, until
-from tests.service.auth_world import (
+from tests.service.auth_helpers import (
     HASHED,
     MARK,
     PASSWORD,

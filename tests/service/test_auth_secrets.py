@@ -21,7 +21,7 @@ from typing_extensions import override
 from rtmprelay.session.client import ClientSession
 from rtmprelay.session.reports import StatusReceived
 from tests.helpers import DEADLINE, group, start_frames, wait_for
-from tests.service.auth_world import HASHED, MARK, PASSWORD, PLAIN, WATCH, film, write_keys
+from tests.service.auth_helpers import HASHED, MARK, PASSWORD, PLAIN, WATCH, film, write_keys
 from tests.service.command import BlockingClient, Server
 from tests.service.interop import FFmpeg
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.service import fake_relay_http as fake
@@ -27,26 +25,20 @@ HOSTILE_NAMES = (
 )
 
 
-@pytest.fixture
-def relay() -> Iterator[FakeRelay]:
-    relay = FakeRelay()
-    yield relay
-    relay.stop()
-
-
-def test_hostile_names_are_text_and_do_not_widen_the_page(browser: Browser, relay: FakeRelay) -> None:
+def test_hostile_names_are_text_and_do_not_widen_the_page(browser: Browser, fake_relay: FakeRelay) -> None:
     names = list(HOSTILE_NAMES)
     for name in names:
-        relay.streams[f"live/{name}"] = fake.stream(f"live/{name}", destinations=names)
+        fake_relay.streams[f"live/{name}"] = fake.stream(f"live/{name}", destinations=names)
         problem = {"status": "error", "last_error": name * 5, "match": name, "url": f"rtmp://{name}/"}
-        relay.destinations[name] = fake.destination(
+        fake_relay.destinations[name] = fake.destination(
             name, outlets=[{"stream": name, "status": "error"}], **problem
         )
-    relay.hello["events"] = [
-        {"time": relay.now, "event": "publish_started", "level": "warn", "sentence": name} for name in names
+    fake_relay.hello["events"] = [
+        {"time": fake_relay.now, "event": "publish_started", "level": "warn", "sentence": name}
+        for name in names
     ]
     browser.resize(360, 740)
-    show(browser, relay)
+    show(browser, fake_relay)
     shown = browser.run("return [...document.querySelectorAll('.stream h3')].map((each) => each.textContent)")
     assert sorted(shown) == sorted(f"live/{name}" for name in names)
     shown = browser.run(
@@ -54,9 +46,9 @@ def test_hostile_names_are_text_and_do_not_widen_the_page(browser: Browser, rela
     )
     assert sorted(shown) == sorted(names)
     # Changed texts are text, too.
-    for destination in relay.destinations.values():
+    for destination in fake_relay.destinations.values():
         destination |= {"last_error": f"now {destination['name']}", "url": f"now {destination['name']}"}
-    relay.send_status()
+    fake_relay.send_status()
     until(lambda: browser.text("[data-part=problemWords]").startswith("Now "), "the change")
     assert browser.run("return window.harmed") is None
     assert browser.count(".card img, .card script, #events img, #events script") == 0
@@ -70,11 +62,11 @@ def test_hostile_names_are_text_and_do_not_widen_the_page(browser: Browser, rela
 
 
 def test_plot_has_all_pixels_and_is_read_out_by_mouse_and_keyboard(
-    browser: Browser, relay: FakeRelay
+    browser: Browser, fake_relay: FakeRelay
 ) -> None:
-    relay.streams["live/a"] = fake.stream("live/a")
-    relay.hello["history"]["streams"]["live/a"] = [2000] * 100 + [None] * 100 + [4000] * 99
-    show(browser, relay)
+    fake_relay.streams["live/a"] = fake.stream("live/a")
+    fake_relay.hello["history"]["streams"]["live/a"] = [2000] * 100 + [None] * 100 + [4000] * 99
+    show(browser, fake_relay)
     pixels, width = browser.run(
         "const plot = document.querySelector('canvas'); return [plot.width, plot.clientWidth]"
     )
@@ -93,10 +85,10 @@ def test_plot_has_all_pixels_and_is_read_out_by_mouse_and_keyboard(
     assert "between 2.00 Mbit/s and" in browser.run("return document.querySelector('canvas').ariaLabel")
 
 
-def test_labels_of_a_plot_never_overlap(browser: Browser, relay: FakeRelay) -> None:
-    relay.streams["live/a"] = fake.stream("live/a")
-    relay.hello["history"]["streams"]["live/a"] = [2000] * 300
-    show(browser, relay)
+def test_labels_of_a_plot_never_overlap(browser: Browser, fake_relay: FakeRelay) -> None:
+    fake_relay.streams["live/a"] = fake.stream("live/a")
+    fake_relay.hello["history"]["streams"]["live/a"] = [2000] * 300
+    show(browser, fake_relay)
     for width, first, count in (
         (800, "5 min ago", 6),
         (420, "5 min ago", 6),
@@ -110,14 +102,14 @@ def test_labels_of_a_plot_never_overlap(browser: Browser, relay: FakeRelay) -> N
 
 
 @pytest.mark.parametrize("width", [1280, 1000, 390, 360])
-def test_totals_are_aligned_at_every_width(width: int, browser: Browser, relay: FakeRelay) -> None:
+def test_totals_are_aligned_at_every_width(width: int, browser: Browser, fake_relay: FakeRelay) -> None:
     """No label is broken within a word, and no figure is lower than those beside it."""
-    relay.streams["live/a"] = fake.stream("live/a", bitrate_kbps=123_000.0)
+    fake_relay.streams["live/a"] = fake.stream("live/a", bitrate_kbps=123_000.0)
     for number in range(12):
         state = "connected" if number else "error"
-        relay.destinations[f"to {number}"] = fake.destination(f"to {number}", status=state)
+        fake_relay.destinations[f"to {number}"] = fake.destination(f"to {number}", status=state)
     browser.resize(width, 900)
-    show(browser, relay)
+    show(browser, fake_relay)
     assert browser.text("#total-failing") == "1 failing"
     names, figures = browser.run(
         "const all = (selector) => [...document.querySelectorAll(`.totals ${selector}`)];"
@@ -132,19 +124,21 @@ def test_totals_are_aligned_at_every_width(width: int, browser: Browser, relay: 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_has_the_contrast_of_wcag_aa_in_both_themes(
-    theme: str, browser: Browser, relay: FakeRelay
+    theme: str, browser: Browser, fake_relay: FakeRelay
 ) -> None:
     """The theme is remembered."""
-    relay.streams["live/a"] = fake.stream(
+    fake_relay.streams["live/a"] = fake.stream(
         "live/a", messages_dropped=5, dropped_by_reason={"queue_full": 5}, destinations=["error"]
     )
-    relay.streams["live/b"] = fake.stream("live/b", live=False, publisher=None)
+    fake_relay.streams["live/b"] = fake.stream("live/b", live=False, publisher=None)
     for state in ("connecting", "connected", "error"):
-        relay.destinations[state] = fake.destination(state, status=state, last_error="it broke")
-    relay.hello["events"] = [{"time": relay.now, "event": "x", "level": "warn", "sentence": "it broke"}]
-    show(browser, relay)
+        fake_relay.destinations[state] = fake.destination(state, status=state, last_error="it broke")
+    fake_relay.hello["events"] = [
+        {"time": fake_relay.now, "event": "x", "level": "warn", "sentence": "it broke"}
+    ]
+    show(browser, fake_relay)
     browser.run("document.querySelector(`input[name=theme][value=${arguments[0]}]`).click()", theme)
-    browser.open(relay.url)
+    browser.open(fake_relay.url)
     until(lambda: browser.run("return document.body.dataset.loaded"), "the first status")
     assert browser.run("return getComputedStyle(document.documentElement).colorScheme") == theme
     unlock(browser)
@@ -157,10 +151,10 @@ def test_text_has_the_contrast_of_wcag_aa_in_both_themes(
         browser.run("document.getElementById(arguments[0]).close()", dialog)
 
 
-def test_every_control_has_an_accessible_name(browser: Browser, relay: FakeRelay) -> None:
-    relay.streams["live/a"] = fake.stream("live/a")
-    relay.destinations["YouTube"] = fake.destination("YouTube")
-    show(browser, relay)
+def test_every_control_has_an_accessible_name(browser: Browser, fake_relay: FakeRelay) -> None:
+    fake_relay.streams["live/a"] = fake.stream("live/a")
+    fake_relay.destinations["YouTube"] = fake.destination("YouTube")
+    show(browser, fake_relay)
     tree = browser.devtools("Accessibility.getFullAXTree")["nodes"]
     nameless = [
         node["role"]["value"]
@@ -175,13 +169,13 @@ def test_every_control_has_an_accessible_name(browser: Browser, relay: FakeRelay
     assert {"banner", "navigation", "main", "region", "heading", "article"} <= roles
 
 
-def test_buttons_on_a_phone_are_large_enough_for_a_finger(browser: Browser, relay: FakeRelay) -> None:
-    relay.streams["live/a"] = fake.stream("live/a")
-    relay.destinations["YouTube"] = fake.destination("YouTube")
+def test_buttons_on_a_phone_are_large_enough_for_a_finger(browser: Browser, fake_relay: FakeRelay) -> None:
+    fake_relay.streams["live/a"] = fake.stream("live/a")
+    fake_relay.destinations["YouTube"] = fake.destination("YouTube")
     browser.resize(390, 844)
     browser.devtools("Emulation.setTouchEmulationEnabled", enabled=True)
     try:
-        show(browser, relay)
+        show(browser, fake_relay)
         unlock(browser)
         until(lambda: browser.count(".controls"), "the controls")
         heights = browser.run(

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.service import fake_relay_http as fake
-from tests.service.browser import MISSING, Browser, until
+from tests.service.browser import Browser, until
 from tests.service.fake_relay_http import FakeRelay
-from tests.service.interop import FFmpeg
 from tests.service.page_probes import show, unlock, wait_for_text
-
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"a browser is needed, and there is no {MISSING}")
 
 #: By module: a function, its arguments and its result.
 PURE_FUNCTIONS: dict[str, list[tuple[str, list[Any], Any]]] = {
@@ -76,25 +72,10 @@ PURE_FUNCTIONS: dict[str, list[tuple[str, list[Any], Any]]] = {
     ],
 }
 
-#: Options of ffmpeg, and the codecs as browsers name them.
-CODECS = {
-    "-c:v libx264 -profile:v high -c:a aac": ("avc1.64000c", "mp4a.40.2"),
-    "-c:v libx265 -x265-params log-level=none -tag:v hvc1 -c:a aac": ("hvc1.1.6.L60.90", "mp4a.40.2"),
-    "-c:v libaom-av1 -cpu-used 8 -c:a libopus": ("av01.0.00M.08", "opus"),
-    "-c:v libvpx-vp9 -c:a flac -strict -2": ("vp09.00.11.08", "flac"),
-}
-
-
-@pytest.fixture
-def relay() -> Iterator[FakeRelay]:
-    relay = FakeRelay()
-    yield relay
-    relay.stop()
-
 
 @pytest.mark.parametrize("module", PURE_FUNCTIONS)
-def test_pure_functions_return_what_people_read(module: str, browser: Browser, relay: FakeRelay) -> None:
-    show(browser, relay)
+def test_pure_functions_return_what_people_read(module: str, browser: Browser, fake_relay: FakeRelay) -> None:
+    show(browser, fake_relay)
     cases = PURE_FUNCTIONS[module]
     results = browser.run(
         "const [module, calls] = arguments;"
@@ -107,9 +88,9 @@ def test_pure_functions_return_what_people_read(module: str, browser: Browser, r
 
 
 def test_series_has_gaps_joins_the_servers_history_and_drops_old_samples(
-    browser: Browser, relay: FakeRelay
+    browser: Browser, fake_relay: FakeRelay
 ) -> None:
-    show(browser, relay)
+    show(browser, fake_relay)
     stretches, summary, count, quiet = browser.run("""
         return import("/assets/series.js").then(({ Series }) => {
           const series = new Series(1);
@@ -130,9 +111,9 @@ def test_series_has_gaps_joins_the_servers_history_and_drops_old_samples(
     assert quiet is False
 
 
-def test_empty_relay_shows_help_with_its_own_addresses(browser: Browser, relay: FakeRelay) -> None:
-    relay.hello["rtmp"] = [{"scheme": "rtmp", "port": 1936}]
-    show(browser, relay)
+def test_empty_relay_shows_help_with_its_own_addresses(browser: Browser, fake_relay: FakeRelay) -> None:
+    fake_relay.hello["rtmp"] = [{"scheme": "rtmp", "port": 1936}]
+    show(browser, fake_relay)
     assert browser.text("#publish-server") == "rtmp://127.0.0.1:1936/live"
     assert browser.text("#publish-command").endswith("-f flv rtmp://127.0.0.1:1936/live/test")
     assert "--relay-to" in browser.text("#no-destinations")
@@ -141,12 +122,14 @@ def test_empty_relay_shows_help_with_its_own_addresses(browser: Browser, relay: 
     until(lambda: browser.text("[data-copy=publish-server]") == "Copied", "the copy")
 
 
-def test_update_of_fifty_streams_and_fifty_destinations_is_fast(browser: Browser, relay: FakeRelay) -> None:
+def test_update_of_fifty_streams_and_fifty_destinations_is_fast(
+    browser: Browser, fake_relay: FakeRelay
+) -> None:
     """Only plots that can be seen are drawn."""
     for number in range(50):
-        relay.streams[f"live/{number}"] = fake.stream(f"live/{number}", destinations=[f"to {number}"])
-        relay.destinations[f"to {number}"] = fake.destination(f"to {number}")
-    show(browser, relay)
+        fake_relay.streams[f"live/{number}"] = fake.stream(f"live/{number}", destinations=[f"to {number}"])
+        fake_relay.destinations[f"to {number}"] = fake.destination(f"to {number}")
+    show(browser, fake_relay)
     assert browser.count(".stream") == browser.count(".destination") == 50
     browser.devtools("Performance.enable")
 
@@ -156,11 +139,11 @@ def test_update_of_fifty_streams_and_fifty_destinations_is_fast(browser: Browser
 
     before, rounds = busy(), 20
     for number in range(rounds):
-        for stream in relay.streams.values():
+        for stream in fake_relay.streams.values():
             stream |= {"bitrate_kbps": 3000 + number, "duration": 100 + number, "fps": 25 + number / 100}
-        for destination in relay.destinations.values():
+        for destination in fake_relay.destinations.values():
             destination |= {"bitrate_kbps": 3000 + number, "messages_sent": 1000 + number}
-        relay.send_status()
+        fake_relay.send_status()
         wait_for_text(browser, ".stream .time", f"1:{40 + number}")
     spent = (busy() - before) / rounds
     print(f"an update of 50 streams and 50 destinations: {spent * 1000:.0f} ms of the page's thread")  # noqa: T201
@@ -173,10 +156,10 @@ def test_update_of_fifty_streams_and_fifty_destinations_is_fast(browser: Browser
     assert 0 < drawn < 50
 
 
-def test_updates_keep_elements_focus_and_typed_text(browser: Browser, relay: FakeRelay) -> None:
-    relay.streams["live/b"] = fake.stream("live/b")
-    relay.destinations["YouTube"] = fake.destination("YouTube")
-    show(browser, relay)
+def test_updates_keep_elements_focus_and_typed_text(browser: Browser, fake_relay: FakeRelay) -> None:
+    fake_relay.streams["live/b"] = fake.stream("live/b")
+    fake_relay.destinations["YouTube"] = fake.destination("YouTube")
+    show(browser, fake_relay)
     unlock(browser)
     until(lambda: browser.count(".controls"), "the controls")
     browser.run(
@@ -184,9 +167,9 @@ def test_updates_keep_elements_focus_and_typed_text(browser: Browser, relay: Fak
     )
     browser.click("#add-destination")
     browser.type("#add-dialog [name=name]", "half a na")
-    relay.streams["live/a"] = fake.stream("live/a")
-    relay.streams["live/b"]["duration"] = 4000
-    relay.send_status()
+    fake_relay.streams["live/a"] = fake.stream("live/a")
+    fake_relay.streams["live/b"]["duration"] = 4000
+    fake_relay.send_status()
     until(lambda: browser.count(".stream") == 2, "the second stream")
     assert (
         browser.run(
@@ -201,10 +184,10 @@ def test_updates_keep_elements_focus_and_typed_text(browser: Browser, relay: Fak
 
 
 def test_failed_change_is_explained_and_a_wrong_token_locks_the_page(
-    browser: Browser, relay: FakeRelay
+    browser: Browser, fake_relay: FakeRelay
 ) -> None:
-    relay.destinations["YouTube"] = fake.destination("YouTube", lasting=True)
-    show(browser, relay)
+    fake_relay.destinations["YouTube"] = fake.destination("YouTube", lasting=True)
+    show(browser, fake_relay)
     assert browser.count(".controls, .kick") == 0
     assert browser.run("return document.getElementById('add-destination').checkVisibility()") is False
     unlock(browser, "wrong")
@@ -215,11 +198,11 @@ def test_failed_change_is_explained_and_a_wrong_token_locks_the_page(
     until(lambda: browser.count(".controls"), "the controls")
 
     # The token is known after a reload, and only in this tab.
-    browser.open(relay.url)
+    browser.open(fake_relay.url)
     until(lambda: browser.count(".controls"), "the controls")
     assert browser.run("return Object.values(localStorage)") == []
 
-    relay.change_refusal = (409, "there is a destination of this name already")
+    fake_relay.change_refusal = (409, "there is a destination of this name already")
     browser.click("#add-destination")
     browser.type("#add-dialog [name=name]", "YouTube")
     browser.type("#add-dialog [name=url]", "rtmps://host/app")
@@ -228,7 +211,7 @@ def test_failed_change_is_explained_and_a_wrong_token_locks_the_page(
     words = "There is a destination of this name already."
     until(lambda: browser.text("#add-dialog [role=alert]") == words, "the error")
     wanted = {"name": "YouTube", "url": "rtmps://host/app", "stream_key": "very secret", "lasting": False}
-    assert relay.changes.pop() == ("POST", "/destinations", wanted)
+    assert fake_relay.changes.pop() == ("POST", "/destinations", wanted)
     assert "very secret" not in browser.run("return document.documentElement.outerHTML")
     browser.click("#add-dialog [data-close]")
     # The close event of a dialog comes a moment later.
@@ -237,12 +220,12 @@ def test_failed_change_is_explained_and_a_wrong_token_locks_the_page(
 
     browser.click(".destination [data-part=reconnect]")
     until(lambda: browser.text(".destination [role=alert]") == words, "the error in the card")
-    relay.change_refusal = None
+    fake_relay.change_refusal = None
     browser.click(".destination [data-part=remove]")
     browser.click("#confirm-dialog [type=submit]")
-    until(lambda: ("DELETE", "/destinations/YouTube?lasting=true", None) in relay.changes, "the removal")
+    until(lambda: ("DELETE", "/destinations/YouTube?lasting=true", None) in fake_relay.changes, "the removal")
 
-    relay.change_refusal = (401, "the token is wrong")
+    fake_relay.change_refusal = (401, "the token is wrong")
     browser.click(".destination [data-part=enable]")
     until(lambda: not browser.count(".controls"), "the lock")
     assert browser.run("return sessionStorage.length") == 0
@@ -250,53 +233,61 @@ def test_failed_change_is_explained_and_a_wrong_token_locks_the_page(
     assert all("409" in line or "401" in line for line in browser.complaints())
 
 
-def test_server_without_a_token_explains_how_to_allow_changes(browser: Browser, relay: FakeRelay) -> None:
-    relay.hello["changes_allowed"] = False
-    show(browser, relay)
+def test_server_without_a_token_explains_how_to_allow_changes(
+    browser: Browser, fake_relay: FakeRelay
+) -> None:
+    fake_relay.hello["changes_allowed"] = False
+    show(browser, fake_relay)
     browser.click("#unlock")
     assert "--http-token" in browser.text("#locked-dialog")
     browser.click("#locked-dialog [data-close]")
 
 
-def test_lost_connection_is_explained_and_restored(browser: Browser, relay: FakeRelay) -> None:
-    relay.streams["live/a"] = fake.stream("live/a")
-    show(browser, relay)
+def test_lost_connection_is_explained_and_restored(browser: Browser, fake_relay: FakeRelay) -> None:
+    fake_relay.streams["live/a"] = fake.stream("live/a")
+    show(browser, fake_relay)
     assert browser.text("#connection-word") == "Live"
-    relay.refusal = (503, "there are 100 readers of events already: try again later")
-    relay.disconnect()
+    fake_relay.refusal = (503, "there are 100 readers of events already: try again later")
+    fake_relay.disconnect()
     until(lambda: browser.text("#connection-word") == "Reconnecting…", "the loss")
     until(lambda: "there are 100 readers" in browser.text("#banner").lower(), "the reason")
     assert "No connection to the relay since" in browser.text("#banner")
-    relay.refusal = None
+    fake_relay.refusal = None
     until(lambda: browser.text("#connection-word") == "Live", "the return")
     assert browser.run("return document.getElementById('banner').checkVisibility()") is False
     assert all("503" in line for line in browser.complaints())
 
 
-def test_ended_stream_is_shown_with_its_reason_until_dismissed(browser: Browser, relay: FakeRelay) -> None:
-    relay.streams["live/a"] = fake.stream("live/a")
-    show(browser, relay)
+def test_ended_stream_is_shown_with_its_reason_until_dismissed(
+    browser: Browser, fake_relay: FakeRelay
+) -> None:
+    fake_relay.streams["live/a"] = fake.stream("live/a")
+    show(browser, fake_relay)
     event = {"event": "publish_stopped", "stream": "live/a", "reason": "the connection was lost"}
-    relay.send("event", event | {"time": relay.now, "level": "info", "sentence": "publish of live/a stopped"})
-    gone = relay.streams.pop("live/a")
-    relay.send_status()
+    fake_relay.send(
+        "event", event | {"time": fake_relay.now, "level": "info", "sentence": "publish of live/a stopped"}
+    )
+    gone = fake_relay.streams.pop("live/a")
+    fake_relay.send_status()
     until(lambda: browser.text(".stream .badge") == "Ended", "the end")
     assert browser.text(".stream .note").endswith("The connection was lost.\nDismiss")
-    relay.streams["live/a"] = gone
-    relay.send_status()
+    fake_relay.streams["live/a"] = gone
+    fake_relay.send_status()
     until(lambda: browser.text(".stream .badge").startswith("Live"), "the return")
-    del relay.streams["live/a"]
-    relay.send_status()
+    del fake_relay.streams["live/a"]
+    fake_relay.send_status()
     until(lambda: browser.text(".stream .badge") == "Ended", "the end")
     browser.click(".stream [data-part=dismiss]")
     assert browser.count(".stream") == 0
 
 
-def test_events_are_filtered_bounded_and_repeated_ones_joined(browser: Browser, relay: FakeRelay) -> None:
-    show(browser, relay)
+def test_events_are_filtered_bounded_and_repeated_ones_joined(
+    browser: Browser, fake_relay: FakeRelay
+) -> None:
+    show(browser, fake_relay)
 
     def send(name: str, level: str, words: str) -> None:
-        relay.send("event", {"time": relay.now, "event": name, "level": level, "sentence": words})
+        fake_relay.send("event", {"time": fake_relay.now, "event": name, "level": level, "sentence": words})
 
     for number in range(250):
         send("play_started", "info", f"player {number}")
@@ -323,7 +314,7 @@ def test_events_are_filtered_bounded_and_repeated_ones_joined(browser: Browser, 
     assert browser.text(times) == "3 times"
 
 
-def test_every_state_of_a_destination_has_a_word(browser: Browser, relay: FakeRelay) -> None:
+def test_every_state_of_a_destination_has_a_word(browser: Browser, fake_relay: FakeRelay) -> None:
     """A failing destination shows why, and when the next attempt is."""
     words = {
         "idle": "Idle",
@@ -333,11 +324,11 @@ def test_every_state_of_a_destination_has_a_word(browser: Browser, relay: FakeRe
         "disabled": "Disabled",
     }
     for state in words:
-        relay.destinations[state] = fake.destination(state, status=state, enabled=state != "disabled")
+        fake_relay.destinations[state] = fake.destination(state, status=state, enabled=state != "disabled")
     failure = {"last_error": "the server refused the key", "error_class": "refused"}
-    relay.destinations["error"] |= failure | {"next_attempt_in": 65.0}
-    relay.destinations["gone"] = fake.destination("gone", status="error", given_up=True, **failure)
-    show(browser, relay)
+    fake_relay.destinations["error"] |= failure | {"next_attempt_in": 65.0}
+    fake_relay.destinations["gone"] = fake.destination("gone", status="error", given_up=True, **failure)
+    show(browser, fake_relay)
     for state, word in words.items():
         assert browser.text(f".destination[data-key={state}] .badge").startswith(word)
     assert browser.text("[data-key=gone] .badge") == "Given up"
@@ -348,57 +339,18 @@ def test_every_state_of_a_destination_has_a_word(browser: Browser, relay: FakeRe
 
 
 def test_page_below_a_path_of_a_reverse_proxy_uses_relative_addresses(
-    browser: Browser, relay: FakeRelay
+    browser: Browser, fake_relay: FakeRelay
 ) -> None:
-    relay.prefix = "/below/a/path"
-    relay.url += "below/a/path/"
-    relay.streams["live/a"] = fake.stream("live/a")
-    show(browser, relay)
+    fake_relay.prefix = "/below/a/path"
+    fake_relay.url += "below/a/path/"
+    fake_relay.streams["live/a"] = fake.stream("live/a")
+    show(browser, fake_relay)
     unlock(browser)
     until(lambda: browser.count(".kick"), "the controls")
     browser.click(".stream [data-part=links]")
-    assert browser.text(".stream [data-part=flvLink]") == f"{relay.url}live/a.flv"
+    assert browser.text(".stream [data-part=flvLink]") == f"{fake_relay.url}live/a.flv"
     browser.click(".kick")
     browser.click("#confirm-dialog [type=submit]")
-    until(lambda: ("DELETE", "/below/a/path/streams/live/a/publisher", None) in relay.changes, "the change")
-
-
-def test_codecs_are_read_from_mp4_headers_of_ffmpeg(
-    browser: Browser, relay: FakeRelay, ffmpeg: FFmpeg
-) -> None:
-    source = "-f lavfi -i testsrc2=s=320x180:r=25 -f lavfi -i sine=440:r=48000 -t 0.2 -pix_fmt yuv420p"
-    for arguments, codecs in CODECS.items():
-        file = ffmpeg.make(f"{codecs[0]}.mp4", f"{source} {arguments} -movflags empty_moov+default_base_moof")
-        relay.media[f"/{codecs[0]}.mp4"] = file.read_bytes()
-    show(browser, relay)
-    script = """
-        return Promise.all([import("/assets/mp4_codecs.js"), fetch(arguments[0]).then((got) => got.arrayBuffer())])
-          .then(([{ readHeader }, content]) => {
-            const bytes = new Uint8Array(content);
-            const header = readHeader(bytes);
-            return [header.codecs, readHeader(bytes.subarray(0, header.length - 1))];
-          });
-    """
-    for codecs in CODECS.values():
-        assert browser.run(script, f"/{codecs[0]}.mp4") == [list(codecs), None]
-
-
-def test_preview_that_cannot_be_played_is_explained(
-    browser: Browser, relay: FakeRelay, ffmpeg: FFmpeg
-) -> None:
-    relay.streams["live/a"] = fake.stream("live/a")
-    source = "-f lavfi -i testsrc2=s=320x180:r=25 -t 0.2 -pix_fmt yuv420p -c:v libx264"
-    file = ffmpeg.make("unknown.mp4", f"{source} -movflags empty_moov+default_base_moof")
-    relay.media["/live/a.mp4"] = file.read_bytes()
-    show(browser, relay)
-    browser.run("MediaSource.isTypeSupported = () => false")
-    browser.click(".stream [data-part=preview]")
-    words = "This browser cannot play the codec of this stream (avc1.64000c)."
-    until(lambda: browser.text(".preview-note").startswith(words), "the words about the codec")
-    browser.click(".stream [data-part=preview]")
-    relay.media.clear()
-    browser.click(".stream [data-part=preview]")
-    until(lambda: browser.text(".preview-note") == "There is nothing here.", "the server's words")
-    browser.click(".stream [data-part=preview]")
-    assert browser.count(".preview:not([hidden])") == 0
-    assert all("404" in line for line in browser.complaints())
+    until(
+        lambda: ("DELETE", "/below/a/path/streams/live/a/publisher", None) in fake_relay.changes, "the change"
+    )

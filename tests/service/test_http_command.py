@@ -27,7 +27,7 @@ BAD_OPTIONS = {
         ["--http-status", ":0", "--http-token", "file:none"],
         "--http-token: the file 'none' cannot be read",
     ),
-    "token alone": (["--http-token", TOKEN], "--http-token and --http-cors need --http-status"),
+    "token alone": (["--http-token", TOKEN], "--http-token needs --http-status"),
     "bad origin": (["--http-status", ":0", "--http-cors", "here"], "--http-cors: 'here' is not an origin"),
 }
 

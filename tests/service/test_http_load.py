@@ -31,20 +31,21 @@ from twisted.internet.task import deferLater
 from rtmprelay.client import publish
 from rtmprelay.rtmp.client import RtmpPublisherProtocol
 from tests.helpers import real_reactor_test, the_reactor, until
+from tests.rounds import rounds
 from tests.service import measured_relay
 from tests.service.harness import HEADER, Harness, Sink, closed_port
 from tests.service.measured_relay import read_turns, waiting_p99
 from tests.service.test_relay_load import FRAME_RATE, SECONDS, Stopwatches, accepts, picture
 
-CLIENTS = 200
+CLIENTS = rounds(50, full=200)
 DESTINATIONS = 10
 
 #: Milliseconds that the clients may add to the 99th percentile.
 MAX_ADDED = 5.0
 
 #: Rounds of each kind, and the most there may be until one was not disturbed by the rest of the machine.
-ROUNDS = 4
-MAX_ROUNDS = 8
+ROUNDS = rounds(2, full=4)
+MAX_ROUNDS = 2 * ROUNDS
 
 
 @attrs.frozen
@@ -154,8 +155,9 @@ async def measure(relay_port: int, http_port: int, watches: Stopwatches, counts:
     return result
 
 
+@pytest.mark.fewer_rounds
 @real_reactor_test
-async def test_two_hundred_http_clients_add_little_latency(
+async def test_many_http_clients_add_little_latency(
     harness: Harness, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sink = harness.start_sink(Sink("tcp:0:interface=127.0.0.1:backlog=200"))

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from twisted.internet.defer import gatherResults
-from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay.client import play
 from rtmprelay.events import CodecDetected
@@ -47,10 +46,12 @@ async def test_what_is_published_is_what_is_played(name: str, ffmpeg: FFmpeg, re
     """Each codec comes through unchanged, and the relay says what it is."""
     arguments, video, audio = MEDIA[name]
     source = ffmpeg.make(f"{name}.flv", arguments)
-    publishing = in_background(ffmpeg.publish(source, relay.url("live/test")))
-    await relay.until_live("live/test", keyframes=2)
-    played = await ffmpeg.play(relay.url("live/test"))
-    await publishing
+    async with ffmpeg.broadcast(source, relay.url("live/test")) as broadcast:
+        await relay.until_live("live/test", keyframes=2)
+        playing = in_background(ffmpeg.play(relay.url("live/test")))
+        await relay.until_watched("live/test")
+        await broadcast.finish()
+    played = await playing
     assert_same_from_a_keyframe_on(played, ffmpeg.hash_of(source))
     detected = [event for event in relay.events if isinstance(event, CodecDetected)]
     assert [(event.stream_key, event.video, event.audio) for event in detected] == [
@@ -74,10 +75,12 @@ async def test_a_heavy_stream_comes_through_whole(ffmpeg: FFmpeg, relay: Relay) 
         ]
     assert min(keyframes) > 1_000_000
     assert source.stat().st_size * 8 / 4 > 20_000_000
-    publishing = in_background(ffmpeg.publish(source, relay.url("live/heavy"), speed=1.0))
-    await relay.until_live("live/heavy")
-    played = await ffmpeg.play(relay.url("live/heavy"))
-    await publishing
+    async with ffmpeg.broadcast(source, relay.url("live/heavy"), begin_ms=900) as broadcast:
+        await relay.until_live("live/heavy")
+        playing = in_background(ffmpeg.play(relay.url("live/heavy")))
+        await relay.until_watched("live/heavy")
+        await broadcast.finish()
+    played = await playing
     published = ffmpeg.hash_of(source)
     assert_same_from_a_keyframe_on(played, published)
     # It joined in the first group of pictures, which the relay had kept.
@@ -89,15 +92,19 @@ async def test_two_publishers_and_three_players_at_once(ffmpeg: FFmpeg, relay: R
     """Streams do not touch each other, and every player gets the same."""
     one = ffmpeg.make("one.flv", f"{PICTURE} {TONE} -t 6 {H264_AAC}")
     other = ffmpeg.make("other.flv", f"-f lavfi -i testsrc2=size=320x240:rate=25 {TONE} -t 6 {H264_AAC}")
-    publishing = [
-        in_background(ffmpeg.publish(one, relay.url("live/one"))),
-        in_background(ffmpeg.publish(other, relay.url("live/other"))),
-    ]
-    await relay.until_live("live/one")
-    await relay.until_live("live/other")
-    urls = [relay.url("live/one"), relay.url("live/one"), relay.url("live/other")]
-    first, second, third = await gatherResults([in_background(ffmpeg.play(url)) for url in urls])
-    await gatherResults(publishing)
+    async with (
+        ffmpeg.broadcast(one, relay.url("live/one")) as first_broadcast,
+        ffmpeg.broadcast(other, relay.url("live/other")) as second_broadcast,
+    ):
+        await relay.until_live("live/one")
+        await relay.until_live("live/other")
+        urls = [relay.url("live/one"), relay.url("live/one"), relay.url("live/other")]
+        playing = gatherResults([in_background(ffmpeg.play(url)) for url in urls])
+        await relay.until_watched("live/one", viewers=2)
+        await relay.until_watched("live/other")
+        await first_broadcast.finish()
+        await second_broadcast.finish()
+    first, second, third = await playing
     assert_same_from_a_keyframe_on(first, ffmpeg.hash_of(one))
     assert_same_from_a_keyframe_on(second, ffmpeg.hash_of(one))
     assert_same_from_a_keyframe_on(third, ffmpeg.hash_of(other))
@@ -109,24 +116,27 @@ async def test_a_late_joiner_decodes_without_an_error(ffmpeg: FFmpeg, relay: Rel
     source = ffmpeg.make(
         "long_gop.flv", f"{PICTURE} {TONE} -t 14 -c:v libx264 -g 250 -sc_threshold 0 -c:a aac"
     )
-    publishing = in_background(ffmpeg.publish(source, relay.url("live/late"), speed=1.5))
-    await relay.until_live("live/late")
-    stream = relay.service.registry.live("live/late")
-    await relay.until(lambda: stream.counters.video_frames > 60)
-    assert stream.counters.keyframes == 1
-    assert await seconds_to_first_picture(relay, "live/late") < 1.0
-    assert stream.counters.keyframes == 1, "the next keyframe came too early to prove anything"
-    _, complaints = await ffmpeg.run_for_both(
-        "-v", "error", "-i", relay.url("live/late"), "-frames:v", "50", "-f", "null", "-"
-    )
+    async with ffmpeg.broadcast(source, relay.url("live/late"), begin_ms=9000) as broadcast:
+        await relay.until_live("live/late")
+        stream = relay.service.registry.live("live/late")
+        await relay.until(lambda: stream.counters.video_frames > 60)
+        assert stream.counters.keyframes == 1
+        await first_picture(relay, "live/late")
+        assert stream.counters.keyframes == 1, "the next keyframe came too early to prove anything"
+        await relay.until(lambda: stream.viewers == 0)
+        decoding = in_background(
+            ffmpeg.run_for_both(
+                "-v", "error", "-i", relay.url("live/late"), "-frames:v", "50", "-f", "null", "-"
+            )
+        )
+        await relay.until_watched("live/late")
+        await broadcast.finish()
+    _, complaints = await decoding
     assert complaints == ""
-    await publishing
 
 
-async def seconds_to_first_picture(relay: Relay, key: str) -> float:
-    """How long a new player waits from connecting to its first keyframe."""
-    clock = IReactorTime(the_reactor())
-    began = clock.seconds()
+async def first_picture(relay: Relay, key: str) -> None:
+    """Wait until a new player has its first keyframe, of which there has been one long ago."""
     player = await play(the_reactor(), relay.url(key))
     frames: list[MediaFrame] = []
     player.deliver_to(frames.extend)
@@ -135,23 +145,25 @@ async def seconds_to_first_picture(relay: Relay, key: str) -> float:
             frame.kind is MediaKind.VIDEO and describe_video(frame.payload).keyframe for frame in frames
         )
     )
-    waited = clock.seconds() - began
     player.end()
     await player.when_lost
-    return waited
 
 
 @real_reactor_test
-async def test_rtmps(ffmpeg: FFmpeg, harness: Harness, certificate: tuple[Path, Path]) -> None:
-    """The same over TLS: `--listen ssl:...` and rtmps:// addresses."""
+async def test_rtmps_gives_the_same_packets(
+    ffmpeg: FFmpeg, harness: Harness, certificate: tuple[Path, Path]
+) -> None:
+    """With `--listen ssl:...` and rtmps:// addresses."""
     key, chain = certificate
     source = ffmpeg.make("tls.flv", f"{PICTURE} {TONE} -t 4 {H264_AAC}")
     relay = harness.start_relay(f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={chain}")
     trusting = ffmpeg.trusting(chain)
-    publishing = in_background(trusting.publish(source, relay.url("live/secret", "rtmps")))
-    await relay.until_live("live/secret")
-    played = await trusting.play(relay.url("live/secret", "rtmps"))
-    await publishing
+    async with trusting.broadcast(source, relay.url("live/secret", "rtmps")) as broadcast:
+        await relay.until_live("live/secret")
+        playing = in_background(trusting.play(relay.url("live/secret", "rtmps")))
+        await relay.until_watched("live/secret")
+        await broadcast.finish()
+    played = await playing
     assert_same_from_a_keyframe_on(played, ffmpeg.hash_of(source))
 
 
@@ -159,17 +171,17 @@ async def test_rtmps(ffmpeg: FFmpeg, harness: Harness, certificate: tuple[Path, 
 async def test_a_player_stays_when_the_publisher_returns(ffmpeg: FFmpeg, relay: Relay) -> None:
     """A publisher goes and comes back: the player is told, gets all of both, and time goes on for it."""
     source = ffmpeg.make("short.flv", f"{PICTURE} {TONE} -t 2 {H264_AAC}")
-    first = in_background(ffmpeg.publish(source, relay.url("live/back")))
-    await relay.until_live("live/back")
-    player = await play(the_reactor(), relay.url("live/back"))
-    frames: list[MediaFrame] = []
-    codes: list[str] = []
-    player.on_status = codes.append
-    player.deliver_to(frames.extend)
-    await first
+    async with ffmpeg.broadcast(source, relay.url("live/back"), begin_ms=1000) as broadcast:
+        await relay.until_live("live/back")
+        player = await play(the_reactor(), relay.url("live/back"))
+        frames: list[MediaFrame] = []
+        codes: list[str] = []
+        player.on_status = codes.append
+        player.deliver_to(frames.extend)
+        await broadcast.finish()
     await relay.until(lambda: "NetStream.Play.UnpublishNotify" in codes)
     before = len(frames)
-    await ffmpeg.publish(source, relay.url("live/back"))
+    await ffmpeg.publish(source, relay.url("live/back"), speed=20.0)
     await relay.until(lambda: codes.count("NetStream.Play.UnpublishNotify") == 2)
     assert "NetStream.Play.PublishNotify" in codes
     player.end()

@@ -54,7 +54,7 @@ async def play_all(ffmpeg: FFmpeg, urls: list[str]) -> list[Capture]:
 @real_reactor_test
 async def test_nginx_and_two_relays_get_the_same_stream(ffmpeg: FFmpeg, harness: Harness, nginx: int) -> None:
     """A fourth destination, on a closed port, changes nothing."""
-    source = ffmpeg.make("relayed.flv", f"-f lavfi -i testsrc=rate=25 -f lavfi -i sine -t 8 {H264_AAC}")
+    source = ffmpeg.make("relayed.flv", f"-f lavfi -i testsrc=rate=25 -f lavfi -i sine -t 6 {H264_AAC}")
     first, second = harness.start_sink(), harness.start_sink()
     urls = [
         f"rtmp://127.0.0.1:{nginx}/live/a",
@@ -65,7 +65,7 @@ async def test_nginx_and_two_relays_get_the_same_stream(ffmpeg: FFmpeg, harness:
     relay = harness.start_relay(
         destinations=[*settings, to("dead", f"rtmp://127.0.0.1:{closed_port()}/live/d")]
     )
-    publishing = in_background(ffmpeg.publish(source, relay.url("live/test"), speed=1.0))
+    publishing = in_background(ffmpeg.publish(source, relay.url("live/test"), speed=1.5))
     await relay.until(lambda: all(harness.status(name).state is DestinationState.CONNECTED for name in "abc"))
     # Each server must have seen a keyframe; nginx-rtmp keeps none for late joiners, so it is not first to end.
     await relay.until(lambda: all(harness.status(name).messages_sent > 20 for name in "abc"))
@@ -92,14 +92,18 @@ def assert_same_packets(played: Capture, published: Capture) -> None:
 @real_reactor_test
 async def test_stream_passes_two_relays_unchanged(ffmpeg: FFmpeg, harness: Harness) -> None:
     """Nothing is lost or changed, and both relays show the same digest."""
-    source = ffmpeg.make("relayed.flv", f"-f lavfi -i testsrc=rate=25 -f lavfi -i sine -t 8 {H264_AAC}")
+    source = ffmpeg.make("relayed.flv", f"-f lavfi -i testsrc=rate=25 -f lavfi -i sine -t 6 {H264_AAC}")
     last = harness.start_sink()
     middle = harness.start_relay(destinations=[to("last", f"rtmp://127.0.0.1:{last.port}/live/end")])
     first = harness.start_relay(destinations=[to("middle", middle.url("live/middle"))])
-    publishing = in_background(ffmpeg.publish(source, first.url("live/begin")))
-    await until_first_keyframe_everywhere(first, middle)
-    played = await ffmpeg.play(f"rtmp://127.0.0.1:{last.port}/live/end")
-    await publishing
+    async with ffmpeg.broadcast(source, first.url("live/begin"), begin_ms=900) as broadcast:
+        await until_first_keyframe_everywhere(first, middle)
+        playing = in_background(ffmpeg.play(f"rtmp://127.0.0.1:{last.port}/live/end"))
+        end = last.service.registry.live("live/end")
+        # The collector of the sink is one of them.
+        await first.until(lambda: end.viewers > 1)
+        await broadcast.finish()
+    played = await playing
     digests = [await closing_digest(relay) for relay in (first, middle)]
     published = ffmpeg.hash_of(source)
     assert_same_from_a_keyframe_on(played, published)

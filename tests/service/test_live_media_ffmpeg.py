@@ -52,8 +52,8 @@ def viewers(relay: Relay) -> tuple[HttpViewer, ...]:
 
 @pytest.fixture
 def web_relay(harness: Harness) -> Relay:
-    """A relay with HTTP, whose viewers may be a second behind."""
-    return harness.start_relay(http=HttpSettings(listen=LOOPBACK), queue_limits=QueueLimits(max_ms=1000))
+    """A relay with HTTP."""
+    return harness.start_relay(http=HttpSettings(listen=LOOPBACK))
 
 
 def times_ms(capture: Capture, media: str) -> list[tuple[float, float]]:
@@ -99,10 +99,12 @@ async def test_what_is_published_is_what_is_watched(
 ) -> None:
     """A late joiner gets all from a keyframe on, B-frames with their composition times."""
     source = ffmpeg.make(f"http_{name}.flv", MEDIA[name])
-    publishing = in_background(ffmpeg.publish(source, web_relay.url("live/test")))
-    await web_relay.until_live("live/test", keyframes=2)
-    played = await ffmpeg.play(media_url(web_relay, "live/test", kind))
-    await publishing
+    async with ffmpeg.broadcast(source, web_relay.url("live/test")) as broadcast:
+        await web_relay.until_live("live/test", keyframes=2)
+        playing = in_background(ffmpeg.play(media_url(web_relay, "live/test", kind)))
+        await web_relay.until_watched("live/test")
+        await broadcast.finish()
+    played = await playing
     assert_same_media(played, ffmpeg.hash_of(source))
     assert viewers(web_relay) == ()
 
@@ -130,7 +132,7 @@ def ogg_packets(data: bytes) -> list[bytes]:
 
 
 @real_reactor_test
-async def test_av1_and_opus(ffmpeg: FFmpeg, web_relay: Relay) -> None:
+async def test_av1_with_opus_is_watched_as_mp4(ffmpeg: FFmpeg, web_relay: Relay) -> None:
     """This ffmpeg cannot publish Opus, so its packets are put into Enhanced RTMP here."""
     pictures = ffmpeg.make(
         "http_av1.flv", f"{PICTURE} -t 4 -c:v libaom-av1 -cpu-used 8 -usage realtime -g 25"
@@ -177,7 +179,7 @@ async def all_taken(relay: Relay, key: str, count: int) -> None:
     await relay.until(lambda: stream.counters.messages >= count)
 
 
-# -- joining, falling behind, coming back ----------------------------------------------------------------------------
+# -- joining, being slow, coming back ----------------------------------------------------------------------------
 
 
 @KINDS
@@ -187,16 +189,19 @@ async def test_a_late_joiner_decodes_without_an_error(kind: str, ffmpeg: FFmpeg,
     source = ffmpeg.make(
         "http_long_gop.flv", f"{PICTURE} {TONE} -t 14 -c:v libx264 -bf 2 -g 250 -sc_threshold 0 -c:a aac"
     )
-    publishing = in_background(ffmpeg.publish(source, web_relay.url("live/late"), speed=1.5))
-    await web_relay.until_live("live/late")
-    stream = web_relay.service.registry.live("live/late")
-    await web_relay.until(lambda: stream.counters.video_frames > 60)
-    _, complaints = await ffmpeg.run_for_both(
-        "-v", "warning", "-i", media_url(web_relay, "live/late", kind), "-frames:v", "50", "-f", "null", "-"
-    )
+    async with ffmpeg.broadcast(source, web_relay.url("live/late"), begin_ms=9000) as broadcast:
+        await web_relay.until_live("live/late")
+        stream = web_relay.service.registry.live("live/late")
+        await web_relay.until(lambda: stream.counters.video_frames > 60)
+        url = media_url(web_relay, "live/late", kind)
+        decoding = in_background(
+            ffmpeg.run_for_both("-v", "warning", "-i", url, "-frames:v", "50", "-f", "null", "-")
+        )
+        await web_relay.until_watched("live/late")
+        assert stream.counters.keyframes == 1, "the next keyframe came too early to prove anything"
+        await broadcast.finish()
+    _, complaints = await decoding
     assert complaints == ""
-    assert stream.counters.keyframes == 1, "the next keyframe came too early to prove anything"
-    await publishing
 
 
 class SlowClient:
@@ -224,9 +229,10 @@ class SlowClient:
 @KINDS
 @real_reactor_test
 async def test_what_a_slow_viewer_gets_decodes(
-    kind: str, ffmpeg: FFmpeg, web_relay: Relay, tmp_path: Path
+    kind: str, ffmpeg: FFmpeg, harness: Harness, tmp_path: Path
 ) -> None:
     """Whole groups of pictures are missing in the middle, and ffmpeg has nothing to complain about."""
+    web_relay = harness.start_relay(http=HttpSettings(listen=LOOPBACK), queue_limits=QueueLimits(max_ms=1000))
     source = ffmpeg.make(
         "http_heavy.flv",
         "-f lavfi -i testsrc2=size=1280x720:rate=30,noise=alls=90:all_seed=7"
@@ -265,7 +271,7 @@ async def test_what_a_slow_viewer_gets_decodes(
     gaps = [later for earlier, later in pairwise(places) if later != earlier + 1]
     assert gaps
     assert all(place % 15 == 0 for place in gaps), "it went on at something else than a keyframe"
-    # Behind the gap all is where it belongs in time.
+    # After the gap all is where it belongs in time.
     moved = {
         after[0] - before[0]
         for after, before in zip(
@@ -277,33 +283,39 @@ async def test_what_a_slow_viewer_gets_decodes(
 
 @KINDS
 @real_reactor_test
-async def test_a_publisher_that_returns(kind: str, ffmpeg: FFmpeg, web_relay: Relay) -> None:
-    """Players end with the first broadcast; those who come for the second get it, whoever it is from."""
+async def test_players_end_with_a_broadcast_and_new_ones_get_the_next(
+    kind: str, ffmpeg: FFmpeg, web_relay: Relay
+) -> None:
+    """Players end with the first broadcast; new ones get the second, whichever encoder it is from."""
     one = ffmpeg.make("http_one.flv", f"{PICTURE} {TONE} -t 3 {H264_AAC}")
     other = ffmpeg.make("http_other.flv", f"-f lavfi -i testsrc2=size=640x360:rate=25 {TONE} -t 3 {H264_AAC}")
     for source in (one, other):
-        publishing = in_background(ffmpeg.publish(source, web_relay.url("live/test"), speed=1.0))
-        await web_relay.until_live("live/test")
-        url = media_url(web_relay, "live/test", kind)
-        first, second = await gatherResults([in_background(ffmpeg.play(url)) for _ in range(2)])
-        await publishing
+        async with ffmpeg.broadcast(source, web_relay.url("live/test"), begin_ms=1500) as broadcast:
+            await web_relay.until_live("live/test")
+            url = media_url(web_relay, "live/test", kind)
+            playing = gatherResults([in_background(ffmpeg.play(url)) for _ in range(2)])
+            await web_relay.until_watched("live/test", viewers=2)
+            await broadcast.finish()
+        first, second = await playing
         for played in (first, second):
             assert_same_media(played, ffmpeg.hash_of(source))
         await web_relay.until(lambda: not web_relay.service.registry.get("live/test"))
 
 
 @real_reactor_test
-async def test_both_formats_beside_rtmp(ffmpeg: FFmpeg, web_relay: Relay) -> None:
+async def test_players_of_rtmp_flv_and_mp4_get_the_same_packets(ffmpeg: FFmpeg, web_relay: Relay) -> None:
     """Three players of one stream, each by another way, get the same packets."""
     source = ffmpeg.make("http_one.flv", f"{PICTURE} {TONE} -t 3 {H264_AAC}")
-    publishing = in_background(ffmpeg.publish(source, web_relay.url("live/test"), speed=1.0))
-    await web_relay.until_live("live/test")
-    urls = [
-        web_relay.url("live/test"),
-        media_url(web_relay, "live/test", "flv"),
-        media_url(web_relay, "live/test", "mp4"),
-    ]
-    captures = await gatherResults([in_background(ffmpeg.play(url)) for url in urls])
-    await publishing
+    async with ffmpeg.broadcast(source, web_relay.url("live/test"), begin_ms=1500) as broadcast:
+        await web_relay.until_live("live/test")
+        urls = [
+            web_relay.url("live/test"),
+            media_url(web_relay, "live/test", "flv"),
+            media_url(web_relay, "live/test", "mp4"),
+        ]
+        playing = gatherResults([in_background(ffmpeg.play(url)) for url in urls])
+        await web_relay.until_watched("live/test", viewers=3)
+        await broadcast.finish()
+    captures = await playing
     for played in captures:
         assert_same_media(played, ffmpeg.hash_of(source))

@@ -15,7 +15,8 @@ from openapi_spec_validator import validate
 
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.secret import Secret
-from rtmprelay.web.api.routes import DESTINATION_ACTIONS, MEDIA_KINDS
+from rtmprelay.web.api.routes import DESTINATION_ACTIONS
+from rtmprelay.web.media_routes import MEDIA_KINDS
 from rtmprelay.web.settings import HttpSettings
 from tests.helpers import LOOPBACK, group, real_reactor_fixture, real_reactor_test, start_frames, until
 from tests.service.harness import Harness, Relay, Sink, closed_port, destination

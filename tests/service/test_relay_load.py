@@ -1,13 +1,12 @@
 """Many destinations at once: nothing is lost, memory stays small, and the relay adds little delay.
 
-Runs for 8 s; set RTMPRELAY_LOAD_SECONDS for longer. The figures are printed, also without `pytest -s`. The age of a frame
+Runs for 2 s, in the full run for 8 s; set RTMPRELAY_LOAD_SECONDS for longer. The figures are printed, also without `pytest -s`. The age of a frame
 includes the time that other programs took: on a busy machine most frames are older, but not the fastest. The time for
 which frames wait for the relay itself is measured in its CPU time.
 """
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -27,11 +26,12 @@ from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.streams.frames import FrameBatch, FrameRole, LiveFrame
 from rtmprelay.streams.live_stream import LiveStream
 from tests.helpers import real_reactor_test, the_reactor, until
+from tests.rounds import rounds
 from tests.service import measured_relay
 from tests.service.harness import HEADER, Harness, Sink, closed_port
 from tests.service.measured_relay import read_turns, waiting_p99
 
-SECONDS = float(os.environ.get("RTMPRELAY_LOAD_SECONDS", "8"))
+SECONDS = rounds(2, full=8, variable="RTMPRELAY_LOAD_SECONDS")
 FRAME_RATE = 30
 FRAME_SIZE = 10_000
 
@@ -160,6 +160,7 @@ async def run_relay(harness: Harness, count: int, turns_file: Path) -> Run:
     return Run(growth, watches.all, frames, waiting_p99(turns, seconds))
 
 
+@pytest.mark.fewer_rounds
 @pytest.mark.parametrize("count", [10, 50])
 @real_reactor_test
 async def test_many_destinations_lose_nothing_and_add_little_delay(

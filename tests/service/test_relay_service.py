@@ -17,9 +17,10 @@ from zope.interface import implementer
 
 from rtmprelay import events
 from rtmprelay.config.relay import RelayConfig
+from rtmprelay.listener import Listener
 from rtmprelay.media import MediaFrame
 from rtmprelay.rtmp.admission import AdmissionLimits
-from rtmprelay.service import Listener, RelayService
+from rtmprelay.service import RelayService
 from rtmprelay.streams.limits import QueueLimits
 from tests.helpers import (
     LOOPBACK,

@@ -153,3 +153,14 @@ def test_authentication_is_recognized_in_a_refusal() -> None:
     assert wants_authentication(challenge(salt="s"))
     assert not wants_authentication("[ code=403 need auth; authmod=llnw ]")
     assert not wants_authentication("")
+
+
+@pytest.mark.parametrize(
+    ("values", "salt", "theirs"),
+    [({"challenge": "c"}, "", "c"), ({"salt": "s", "opaque": "o"}, "s", "o"), ({"opaque": "o"}, "", "o")],
+    ids=["no salt", "no challenge", "only opaque"],
+)
+def test_missing_value_of_a_challenge_counts_as_empty(values: dict[str, str], salt: str, theirs: str) -> None:
+    auth = authentication()
+    auth.refused("[ authmod=adobe ] : ?" + "&".join(f"{name}={value}" for name, value in values.items()))
+    assert f"response={digest(digest('anna', salt, 'geheim'), theirs, '0badcafe')}" in auth.query

@@ -181,3 +181,53 @@ def test_password_is_in_no_repr() -> None:
     login = AdobeLogin()
     query = Secret(answer_of(login, "anna", "geheim"))
     assert "geheim" not in repr(login.judge(query, passwords_of, 0.0)) + repr(login) + repr(query)
+
+
+def right_response_to(opaque: str, login: AdobeLogin) -> str:
+    """What a client sends that knows the password, but answers a challenge of its own choice."""
+    client = AdobeAuthentication("anna", Secret("geheim"))
+    client.refused(WANTS_USER)
+    challenge = judge(login, client.query)
+    assert isinstance(challenge, LoginRefused)
+    description = re.sub(r"opaque=\w+", f"opaque={opaque}", challenge.description)
+    client.refused(description)
+    return client.query
+
+
+@pytest.mark.parametrize("opaque", ["zz", "0", "00", "ab" * 16, "ab" * 32, "ab" * 100])
+def test_right_answer_to_a_challenge_that_was_never_sent_is_refused(opaque: str) -> None:
+    """An eavesdropper of one login could repeat it for ever if the client chose what it answers."""
+    login = AdobeLogin()
+    refused = judge(login, right_response_to(opaque, login))
+    assert isinstance(refused, LoginRefused)
+    assert refused.wrong
+
+
+def test_challenge_of_another_user_cannot_be_answered() -> None:
+    login = AdobeLogin()
+    other = AdobeAuthentication("b.c@d-e_f", Secret("x"))
+    other.refused(WANTS_USER)
+    challenge = judge(login, other.query)
+    assert isinstance(challenge, LoginRefused)
+    found = re.search(r"opaque=(\w+)", challenge.description)
+    assert found is not None
+    refused = judge(login, right_response_to(found[1], login))
+    assert isinstance(refused, LoginRefused)
+    assert refused.wrong
+
+
+def test_answers_are_forgotten_when_their_challenge_is_too_old_to_be_answered_again() -> None:
+    login = AdobeLogin()
+    for now in (0.0, 10.0, CHALLENGE_LIFETIME + 5):
+        assert judge(login, answer_of(login, "anna", "geheim", now), now) == LoginAccepted("anna")
+    assert len(login._used) == 2
+    judge(login, answer_of(login, "anna", "geheim", 1000.0), 1000.0)
+    assert len(login._used) == 1
+
+
+@pytest.mark.parametrize(("more", "searched"), [(0, True), (1, False)])
+def test_query_above_4096_characters_is_not_searched_for_a_login(more: int, searched: bool) -> None:
+    login = AdobeLogin()
+    query = "authmod=adobe&user=anna&x="
+    query += "y" * (4096 - len(query) + more)
+    assert (judge(login, query) is not None) is searched

@@ -161,3 +161,51 @@ def test_client_session_has_no_deadlines() -> None:
     client = connected_server().session
     client.check_deadline(1e9)
     assert client.next_deadline() is None
+
+
+def test_connect_has_the_properties_of_an_encoder() -> None:
+    (connect,) = ScriptedServer().received()
+    assert (connect.name, connect.transaction_id, connect.stream_id) == ("connect", 1.0, 0)
+    assert connect.command_object == {
+        "app": "live",
+        "type": "nonprivate",
+        "flashVer": "FMLE/3.0 (compatible; rtmprelay)",
+        "tcUrl": "rtmp://host/live",
+    }
+
+
+def test_play_asks_for_the_live_stream_to_its_end_on_the_new_message_stream() -> None:
+    server = connected_server()
+    server.session.play("cam")
+    (create,) = server.received()
+    assert (create.name, create.stream_id) == ("createStream", 0)
+    server.send(commands.result(create.transaction_id, None, 7.0))
+    (play,) = server.received()
+    assert (play.name, play.stream_id, play.arguments) == ("play", 7, ("cam", -2.0, -1.0, True))
+
+
+@pytest.mark.parametrize(("number", "accepted"), [(2.0**32 - 1, True), (2.0**32, False)])
+def test_number_of_a_message_stream_has_at_most_32_bits(number: float, accepted: bool) -> None:
+    server, transaction = server_with_publish()
+    reports = server.send(commands.result(transaction, None, number))
+    assert (reports == []) is accepted
+    assert server.session.stream_id == (number if accepted else 0)
+
+
+def test_error_answer_with_a_number_creates_no_message_stream() -> None:
+    server, transaction = server_with_publish()
+    refusal = Command("_error", transaction, None, (5.0,))
+    assert server.send(refusal) == [StatusReceived("error", StatusCode.CALL_FAILED, "no stream")]
+    assert server.session.stream_id == 0
+
+
+def test_player_that_ends_says_nothing_of_a_publish() -> None:
+    server = connected_server()
+    server.session.play("cam")
+    (create,) = server.received()
+    server.send(commands.result(create.transaction_id, None, 7.0))
+    server.received()
+    server.session.end()
+    (delete,) = server.received()
+    assert (delete.name, delete.stream_id, delete.arguments) == ("deleteStream", 0, (7.0,))
+    assert server.session.stream_id == 0

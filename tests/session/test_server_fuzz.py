@@ -21,6 +21,7 @@ from rtmprelay.session.reports import (
 from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.commands import StatusCode
 from rtmprelay.wire.messages import Command
+from tests.rounds import rounds
 from tests.session.helpers import ScriptedClient, connected_client
 
 stream_ids = st.sampled_from([0, 1, 2, 3, 9, 2**32 - 1])
@@ -154,7 +155,7 @@ class Driver:
         assert len(session.requests) == waiting
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=rounds(50, full=250), deadline=None)
 @given(st.lists(steps, max_size=40))
 def test_any_order_of_commands_media_and_answers_leaves_the_session_consistent(
     taken: list[Command | RawMessage | bool | int],
@@ -165,7 +166,7 @@ def test_any_order_of_commands_media_and_answers_leaves_the_session_consistent(
             driver.step(step)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=rounds(30, full=150), deadline=None)
 @given(st.lists(st.binary(max_size=300), max_size=6))
 def test_garbage_from_the_start_raises_only_remote_protocol_errors(reads: list[bytes]) -> None:
     client = ScriptedClient(shake=False)
@@ -174,7 +175,7 @@ def test_garbage_from_the_start_raises_only_remote_protocol_errors(reads: list[b
             client.feed(data)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=rounds(30, full=150), deadline=None)
 @given(st.lists(st.binary(max_size=300), max_size=6), st.booleans())
 def test_garbage_after_the_handshake_raises_only_remote_protocol_errors(
     reads: list[bytes], connected: bool
@@ -185,7 +186,7 @@ def test_garbage_after_the_handshake_raises_only_remote_protocol_errors(
             client.feed(data)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=rounds(50, full=250), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from([3, 4, 5, 6, 8, 15, 17, 18, 20, 22, 99]), st.binary(max_size=40))),
     st.binary(max_size=30),
@@ -203,7 +204,7 @@ def test_garbage_inside_whole_messages_raises_only_remote_protocol_errors(
             client.received()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(15, full=60), deadline=None)
 @given(st.data())
 def test_reports_are_the_same_however_the_bytes_are_split(data: st.DataObject) -> None:
     whole = _conversation()

@@ -172,3 +172,16 @@ def test_one_connection_can_publish_and_play() -> None:
     client.publish(stream_id=1)
     client.play(stream_id=2)
     assert client.send(call("deleteStream", 0.0, 2.0)) == [PlayEnded(2)]
+
+
+def test_request_and_answers_of_a_play_have_its_key_and_credentials() -> None:
+    client = connected_client()
+    request = request_play(client, "cam?token=t1")
+    assert str(request.key) == "live/cam"
+    assert request.credentials.reveal() == "token=t1"
+    client.session.accept(request.request_id)
+    statuses = [message for message in client.received() if isinstance(message, Command)]
+    assert [status_of(status) for status in statuses] == [
+        ("status", StatusCode.PLAY_RESET, "Playing and resetting live/cam"),
+        ("status", StatusCode.PLAY_START, "Playing live/cam"),
+    ]

@@ -25,6 +25,7 @@ from tests.session.helpers import (
     ScriptedClient,
     SessionPair,
     call,
+    code_of,
     connected_client,
     frames_of,
     media,
@@ -369,3 +370,42 @@ def test_credentials_are_reported_as_secrets_and_never_shown() -> None:
     assert "hunter" not in repr((connecting, publishing, playing))
     assert b"hunter" not in client.written
     assert b"Publishing live/cam" in client.written
+
+
+def test_encoder_that_announces_its_publish_gets_the_notice_before_the_start() -> None:
+    client = connected_client()
+    client.send(call("FCPublish", 3.0, "cam"))
+    client.received()
+    request = only(client.send(call("publish", 0.0, "cam", "live", stream_id=1)), PublishRequested)
+    client.session.accept(request.request_id)
+    notice, begin, start = client.received()
+    assert isinstance(notice, Command)
+    assert (notice.name, status_of(notice)) == ("onFCPublish", ("status", StatusCode.PUBLISH_START, ""))
+    assert code_of(begin) == ("STREAM_BEGIN", 1)
+    assert isinstance(start, Command)
+    assert status_of(start) == ("status", StatusCode.PUBLISH_START, "Publishing live/cam")
+
+
+def test_fc_unpublish_is_answered_and_ends_the_publish_with_a_status() -> None:
+    client = connected_client()
+    client.publish()
+    assert client.send(call("FCUnpublish", 9.0, "another name")) == [PublishEnded(1)]
+    answer, notice, status = client.received()
+    assert answer == Command("_result", 9.0, None, (None,))
+    assert isinstance(notice, Command)
+    assert (notice.name, status_of(notice)) == ("onFCUnpublish", ("status", StatusCode.UNPUBLISH_SUCCESS, ""))
+    assert isinstance(status, Command)
+    assert (status.stream_id, status_of(status)) == (
+        1,
+        ("status", StatusCode.UNPUBLISH_SUCCESS, "Publishing ended"),
+    )
+
+
+def test_frames_around_an_aggregate_of_the_same_read_are_one_report() -> None:
+    client = connected_client()
+    client.publish()
+    part = b"\x08\x00\x00\x02\x00\x00\x0a\x00\x00\x00\x00\xaf\x01\x00\x00\x00\x0d"
+    reports = client.send(media(AUDIO), RawMessage(22, 10, 1, part), media(VIDEO))
+    (received,) = reports
+    assert isinstance(received, MediaReceived)
+    assert [frame.payload for frame in received.frames] == [AUDIO.payload, b"\xaf\x01", VIDEO.payload]

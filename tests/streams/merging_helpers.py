@@ -73,7 +73,7 @@ def encoded(frames: Sequence[MediaFrame]) -> list[bytes]:
 class Receiver(Consumer):
     """A consumer that keeps each write, and in one list with it what it was told."""
 
-    audience = "test"
+    audience: str | None = "test"
 
     def __init__(self, limits: QueueLimits | None = None) -> None:
         self.log: list[bytes] = []

@@ -13,6 +13,8 @@ from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.frames import FrameBatch
 from rtmprelay.streams.limits import QueueLimits
+from rtmprelay.streams.summary import FrameSummary
+from tests.rounds import rounds
 from tests.streams.helpers import ListingEncoder, audio, audio_header, live, video, video_header
 
 
@@ -48,6 +50,62 @@ def test_two_consumers_write_the_very_same_bytes() -> None:
     assert encoder.calls == [2]
     account = first.consumer.account
     assert (account.messages_in, account.messages_sent, account.bytes_sent) == (2, 2, batch.size)
+
+
+def test_two_consumers_share_a_large_frame_that_both_had_queued() -> None:
+    """A copy for each receiver would cost its size again and again."""
+    encoder = ListingEncoder()
+    first, second = Receiver(encoder=encoder), Receiver(encoder=encoder)
+    large = FrameBatch.of(live(video(0, key=True, size=70_000)))
+    for receiver in (first, second):
+        receiver.consumer.transport_full()
+        receiver.consumer.send(large)
+        assert receiver.writes == []
+        receiver.consumer.transport_ready()
+    assert first.writes[0] is second.writes[0]
+    assert first.times == [0]
+    assert encoder.calls == [1]
+
+
+def test_queued_frames_are_reported_when_they_are_sent() -> None:
+    class Observing(Consumer):
+        observes_sending = True
+
+        def __init__(self) -> None:
+            self.summaries: list[FrameSummary] = []
+            super().__init__(lambda data: None, ListingEncoder())
+
+        @override
+        def sent(self, summary: FrameSummary) -> None:
+            self.summaries.append(summary)
+
+    consumer = Observing()
+    direct, queued = FrameBatch.of(live(video(0, key=True))), FrameBatch.of(live(video(40), audio(45)))
+    consumer.send(direct)
+    consumer.transport_full()
+    consumer.send(queued)
+    assert consumer.summaries == [direct.summary()]
+    consumer.transport_ready()
+    assert consumer.summaries == [direct.summary(), queued.summary()]
+
+
+@pytest.mark.parametrize("way", ["detach", "close"])
+def test_consumer_without_a_transport_writes_nothing_and_says_why_frames_are_dropped(way: str) -> None:
+    receiver = Receiver()
+    receiver.consumer.transport_full()
+    receiver.get(video(0, key=True))
+    getattr(receiver.consumer, way)()
+    receiver.get(audio(5))
+    assert receiver.writes == []
+    reason = {"detach": "not_connected", "close": "closed"}[way]
+    assert receiver.consumer.account.reasons() == {reason: 2}
+
+
+def test_consumer_without_a_transport_from_the_start_drops_frames_as_not_connected() -> None:
+    consumer = Consumer()
+    consumer.send(FrameBatch.of(live(video(0, key=True), audio(5))))
+    assert consumer.account.reasons() == {"not_connected": 2}
+    assert consumer.is_balanced
 
 
 def test_empty_result_of_an_encoder_is_shared_too() -> None:
@@ -105,7 +163,7 @@ def test_a_late_joiner_gets_the_startup_frames_first() -> None:
     assert receiver.times == [0, 100, 140]
 
 
-def test_who_joins_between_keyframes_waits_for_one_but_hears_the_sound() -> None:
+def test_consumer_that_joins_between_keyframes_waits_for_one_but_gets_the_sound() -> None:
     receiver = Receiver()
     receiver.consumer.begin([], wait_for_keyframe=True)
     receiver.get(video(0), audio(5))
@@ -223,7 +281,7 @@ operations = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=rounds(60, full=300), deadline=None)
 @given(st.lists(operations, max_size=40))
 def test_the_account_balances_whatever_happens(steps: list[list[MediaFrame] | str | int]) -> None:
     receiver = Receiver(QueueLimits(max_bytes=150, max_ms=200))

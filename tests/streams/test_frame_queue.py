@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from rtmprelay.streams.accounting import DeliveryAccount, DropReason
 from rtmprelay.streams.frame_queue import FrameQueue
 from rtmprelay.streams.frames import FrameRole, LiveFrame, live_frame
 from rtmprelay.streams.limits import QueueLimits
+from tests.rounds import rounds
 from tests.streams.helpers import METADATA, audio, audio_header, data, live, video, video_header
 
 
@@ -37,6 +39,30 @@ def test_over_its_bytes_the_queue_goes_on_at_the_newest_keyframe_and_keeps_audio
     frames = [video(0, key=True, size=40), audio(1), video(2, size=40), audio(3), video(4, key=True, size=40)]
     queue = queue_of(*frames, limits=QueueLimits(max_bytes=100))
     assert taken(queue) == [audio(1), audio(3), video(4, key=True, size=40)]
+
+
+@pytest.mark.parametrize(
+    ("limits", "fits"),
+    [
+        (QueueLimits(max_bytes=95), True),
+        (QueueLimits(max_bytes=94), False),
+        (QueueLimits(max_frames=3), True),
+        (QueueLimits(max_frames=2), False),
+        (QueueLimits(max_ms=30), True),
+        (QueueLimits(max_ms=29), False),
+    ],
+    ids=["bytes", "too many bytes", "frames", "too many frames", "time", "too long a time"],
+)
+def test_pictures_from_a_keyframe_on_stay_if_they_just_fit(limits: QueueLimits, fits: bool) -> None:
+    newest = [video(100, key=True, size=40), video(120, size=50), audio(130)]
+    queue = queue_of(video(0, key=True, size=60), video(40, size=60), *newest, limits=limits)
+    assert taken(queue) == (newest if fits else [audio(130)])
+
+
+def test_quarter_of_the_audio_and_one_frame_make_room_at_a_time() -> None:
+    queue = queue_of(*[audio(time) for time in range(16)], limits=QueueLimits(max_frames=16))
+    queue.push(live_frame(audio(16)))
+    assert taken(queue) == [audio(time) for time in range(5, 17)]
 
 
 def test_without_a_later_keyframe_all_video_goes_until_one_comes() -> None:
@@ -264,7 +290,7 @@ class Watched:
 steps = st.one_of(any_frame(), any_frame(), any_frame(), st.integers(1, 150))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=rounds(80, full=400), deadline=None)
 @given(st.lists(any_frame(), max_size=8), st.lists(steps, max_size=60))
 def test_the_promises_hold_for_any_frames_and_takes(
     burst: list[LiveFrame], taken: list[LiveFrame | int]

@@ -1,4 +1,4 @@
-"""What a frame is to those that start late or fall behind, and batches that are encoded once."""
+"""What a frame is to receivers that start late or are slow, and batches that are encoded once."""
 
 from __future__ import annotations
 
@@ -7,11 +7,20 @@ from itertools import product
 import pytest
 
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.streams.frames import METADATA_KEY, USUAL_LOOKS, FrameBatch, FrameRole, live_frame, look_at
+from rtmprelay.streams.frames import (
+    METADATA_KEY,
+    USUAL_LOOKS,
+    FrameBatch,
+    FrameRole,
+    live_frame,
+    look_at,
+    summarize,
+)
 from tests.streams.helpers import (
     AAC_HEADER,
     AVC_HEADER,
     METADATA,
+    ListingEncoder,
     audio,
     data,
     live,
@@ -108,3 +117,24 @@ def test_batch_knows_its_count_and_size() -> None:
 
 def test_data_frames_have_no_codec() -> None:
     assert live(data(1))[0].codec is None
+
+
+def test_large_frame_is_encoded_once_for_each_encoder() -> None:
+    """Consumers that drain their queues share the bytes of a frame, also with an equal encoder of their own."""
+    frame = live_frame(video(40))
+    first, second = ListingEncoder("a"), ListingEncoder("b")
+    assert frame.encoded_for_all(first) == b"9:40 "
+    encoded = frame.encoded_for_all(first)
+    assert frame.encoded_for_all(second) == b"9:40 "
+    assert frame.encoded_for_all(first) is encoded
+    assert (first.calls, second.calls) == ([1], [1])
+
+
+def test_summary_of_frames_has_pictures_sound_and_configurations_but_no_metadata() -> None:
+    headers = [data(0, METADATA), MediaFrame(MediaKind.VIDEO, 0, AVC_HEADER)]
+    whole = summarize(live(*headers, video(0, key=True), data(3), audio(5)))
+    assert [payload for _, payload in whole.headers] == [AVC_HEADER]
+    assert whole.newest == 5
+    assert whole == summarize(live(headers[1], video(0, key=True), audio(5)))
+    assert whole != summarize(live(video(0, key=True), audio(5)))
+    assert summarize(live(*headers)).newest is None

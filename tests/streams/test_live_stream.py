@@ -9,7 +9,7 @@ from rtmprelay.amf.amf0 import encode
 from rtmprelay.flv import Codec
 from rtmprelay.flv.script import with_set_data_frame
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.streams.frames import FrameBatch
+from rtmprelay.streams.frames import METADATA_KEY, FrameBatch
 from rtmprelay.streams.limits import StreamLimits
 from rtmprelay.streams.live_stream import LiveStream
 from tests.streams.helpers import (
@@ -126,17 +126,54 @@ def test_metadata_that_cannot_be_read_is_passed_on_all_the_same() -> None:
 
 def test_codecs_and_counts_are_kept() -> None:
     stream = published_stream()
-    stream.publish_frames([*HEADERS, video(0, key=True), video(40), audio(5), data(6)], 2.0)
+    stream.publish_frames([*HEADERS, video(0, key=True), video(40), video(80), audio(5), data(6)], 2.0)
     assert (stream.video_codec, stream.audio_codec) == (Codec.AVC, Codec.AAC)
     counters = stream.counters
     assert (counters.messages, counters.video_frames, counters.keyframes, counters.audio_frames) == (
-        7,
-        2,
+        8,
+        3,
         1,
         1,
     )
-    assert counters.bytes == sum(len(frame.payload) for frame in HEADERS) + 10 + 10 + 5 + len(data(6).payload)
+    assert counters.bytes == sum(len(frame.payload) for frame in HEADERS) + 30 + 5 + len(data(6).payload)
     assert stream.last_frame_at == 2.0
+
+
+def test_frames_of_one_call_after_a_message_for_the_server_are_delivered() -> None:
+    stream, player = watched_stream()
+    clear = data(1, encode("@clearDataFrame", "onMetaData"))
+    stream.publish_frames([audio(0), clear, audio(5), video(10, key=True), video(50), audio(20)], 0.0)
+    assert player.frames == [audio(0), audio(5), video(10, key=True), video(50), audio(20)]
+    counters = stream.counters
+    assert (counters.messages, counters.video_frames, counters.keyframes, counters.audio_frames) == (
+        5,
+        2,
+        1,
+        3,
+    )
+
+
+def test_headers_of_the_last_publisher_are_kept_for_comparison_with_the_next_ones() -> None:
+    stream = published_stream()
+    stream.publish_frames([*HEADERS, video(0, key=True)], 0.0)
+    assert stream.header(MediaKind.VIDEO) == video_header().payload
+    assert stream.header(MediaKind.AUDIO) == audio_header().payload
+    stream.publisher_left()
+    assert sorted(stream.previous_headers.values()) == sorted(
+        [video_header().payload, audio_header().payload]
+    )
+    assert stream.header(MediaKind.VIDEO) is None
+    assert METADATA_KEY not in stream.previous_headers
+
+
+def test_metadata_after_a_return_keeps_the_time_it_has() -> None:
+    stream, player = watched_stream()
+    stream.publish_frames([audio(5000)], 5.0)
+    stream.publisher_left()
+    stream.publisher_joined(FakePublisher(), 6.0)
+    player.frames.clear()
+    stream.publish_frames([data(17, METADATA), audio(0)], 6.0)
+    assert player.frames == [data(17, METADATA), audio(6000)]
 
 
 # -- publishers that come and go -----------------------------------------------------------------------------

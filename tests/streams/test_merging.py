@@ -136,7 +136,7 @@ def test_each_pace_has_its_own_window_and_its_own_load() -> None:
     assert merging.reading.seconds == 0
 
 
-def test_who_wants_everything_at_once_has_no_window() -> None:
+def test_subscriber_that_wants_everything_at_once_has_no_window() -> None:
     assert Merging(Clock(), 0.04).window(Pace.AT_ONCE) is None
 
 

@@ -22,6 +22,7 @@ from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.streams.merging import Pace
 from rtmprelay.streams.registry import StreamRegistry
+from tests.rounds import rounds
 from tests.streams.helpers import FakePublisher
 from tests.streams.merging_helpers import FixedMerging, Receiver
 
@@ -189,13 +190,13 @@ class MergingMachine(RuleBasedStateMachine):
             assert pair.joined.account.messages_sent == len(pair.joined.frames)
 
     @invariant()
-    def joined_frames_lag_behind_and_differ_in_nothing(self) -> None:
+    def joined_frames_are_later_and_differ_in_nothing(self) -> None:
         for pair in (*self.there, *self.gone):
             joined, plain = pair.joined.frames, pair.plain.frames
             assert joined == plain[: len(joined)]
 
     @invariant()
-    def no_timer_is_left_behind(self) -> None:
+    def no_timer_is_left(self) -> None:
         assert len(self.clock.getDelayedCalls()) <= 2
         if self.plain.publisher is None or not self.there:
             assert self.clock.getDelayedCalls() == []
@@ -229,7 +230,7 @@ class SmallQueuesMachine(MergingMachine):
     limits = QueueLimits(max_bytes=50_000, max_ms=300, max_frames=20)
 
     @invariant()
-    def joined_frames_lag_behind_and_differ_in_nothing(self) -> None:
+    def joined_frames_are_later_and_differ_in_nothing(self) -> None:
         for pair in (*self.there, *self.gone):
             for receiver in pair.each():
                 assert len(set(receiver.frames)) == len(receiver.frames), "a frame came twice"
@@ -256,7 +257,7 @@ class OrderMachine(MergingMachine):
             assert joined == plain[: len(joined)]
 
 
-_SETTINGS = settings(max_examples=60, stateful_step_count=40)
+_SETTINGS = settings(max_examples=rounds(15, full=60), stateful_step_count=40)
 TestMerging = MergingMachine.TestCase
 TestMerging.settings = _SETTINGS
 TestSmallQueues = SmallQueuesMachine.TestCase

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from twisted.logger import capturedLogs
+from typing_extensions import override
+from zope.interface import implementer
 
+from rtmprelay.errors import LimitExceededError
+from rtmprelay.interfaces import IStreamObserver
 from rtmprelay.streams.limits import StreamLimits
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.registry import StreamBusyError, StreamNotFoundError, StreamRegistry
-from tests.streams.helpers import FakePublisher, KeepingSubscriber, audio
+from tests.streams.helpers import FakePublisher, KeepingSubscriber, audio, data, video
+from tests.streams.merging_helpers import Receiver
 
 
 def publisher_of(stream: LiveStream) -> object:
@@ -106,6 +112,107 @@ def test_streams_may_go_while_they_are_looked_at() -> None:
     assert len(registry) == 0
 
 
-def test_nobody_has_heard_of_an_unknown_stream() -> None:
+def test_unknown_stream_is_not_found() -> None:
     with pytest.raises(StreamNotFoundError):
         StreamRegistry().live("live/none")
+
+
+# -- observers, limits and totals ----------------------------------------------------------------------------
+
+
+@implementer(IStreamObserver)
+class KeepingObserver:
+    def __init__(self) -> None:
+        self.told: list[tuple[object, ...]] = []
+
+    def stream_started(self, stream: LiveStream) -> None:
+        self.told.append(("started", stream.key))
+
+    def stream_stopped(self, stream: LiveStream, clean: bool) -> None:
+        self.told.append(("stopped", stream.key, clean))
+
+
+class FailingObserver(KeepingObserver):
+    @override
+    def stream_started(self, stream: LiveStream) -> None:
+        raise ZeroDivisionError("planted")
+
+
+def test_observers_are_told_of_every_start_and_how_it_ended() -> None:
+    registry, observer = StreamRegistry(), KeepingObserver()
+    registry.add_observer(observer)
+    publisher = FakePublisher()
+    for clean in (True, False):
+        registry.unpublish(registry.publish("live/cam", publisher, 0.0), publisher, clean=clean)
+    registry.publish("live/cam", publisher, 0.0)
+    registry.publish("live/cam", FakePublisher(), 5.0)
+    assert observer.told == [
+        ("started", "live/cam"),
+        ("stopped", "live/cam", True),
+        ("started", "live/cam"),
+        ("stopped", "live/cam", False),
+        ("started", "live/cam"),
+        ("stopped", "live/cam", False),
+        ("started", "live/cam"),
+    ]
+
+
+def test_failing_observer_is_logged_and_the_others_are_told() -> None:
+    registry, observer = StreamRegistry(), KeepingObserver()
+    registry.add_observer(FailingObserver())
+    registry.add_observer(observer)
+    with capturedLogs() as logged:
+        stream = registry.publish("live/cam", FakePublisher(), 0.0)
+    assert registry.live("live/cam") is stream
+    assert observer.told == [("started", "live/cam")]
+    (line,) = logged
+    assert line["log_format"] == "An observer of live streams failed"
+    assert line["log_failure"].type is ZeroDivisionError
+
+
+def test_viewers_above_the_limit_are_refused_and_counted() -> None:
+    registry = StreamRegistry(StreamLimits(max_players=2))
+    stream = registry.publish("live/cam", FakePublisher(), 0.0)
+    registry.publish("live/other", FakePublisher(), 0.0)
+    for _ in range(2):
+        assert registry.watchable("live/cam") is stream
+        stream.subscribe(KeepingSubscriber())
+    for refused in (1, 2, 3):
+        with pytest.raises(LimitExceededError) as caught:
+            registry.watchable("live/cam")
+        assert str(caught.value) == "live/cam has 2 players already (limit: max_players)"
+        assert caught.value.limit == "max_players"
+        assert registry.players_refused == refused
+    assert registry.watchable("live/other").key == "live/other"
+    with pytest.raises(StreamNotFoundError):
+        registry.watchable("live/none")
+    assert registry.players_refused == 3
+
+
+def test_without_a_limit_any_number_may_watch() -> None:
+    registry = StreamRegistry(StreamLimits(max_players=None))
+    stream = registry.publish("live/cam", FakePublisher(), 0.0)
+    for _ in range(50):
+        registry.watchable("live/cam").subscribe(KeepingSubscriber())
+    assert stream.viewers == 50
+    assert registry.players_refused == 0
+
+
+def test_totals_keep_what_publishers_and_players_that_left_had() -> None:
+    registry = StreamRegistry()
+    for number in (1, 2):
+        publisher, player = FakePublisher(), Receiver()
+        player.audience = "rtmp"
+        stream = registry.publish("live/cam", publisher, 0.0)
+        stream.subscribe(player)
+        frames = [video(0, key=True), video(40), *[audio(time) for time in (0, 20, 40)], data(5)]
+        stream.publish_frames(frames, 0.0)
+        registry.leave(stream, player)
+        assert stream.departed.messages_sent == 6
+        registry.unpublish(stream, publisher, clean=True)
+        size = sum(len(frame.payload) for frame in frames)
+        received = registry.received
+        assert (received.messages, received.bytes) == (6 * number, size * number)
+        assert (received.video_frames, received.keyframes) == (2 * number, number)
+        assert received.audio_frames == 3 * number
+        assert (registry.departed.messages_sent, registry.departed.bytes_sent) == (6 * number, size * number)

@@ -62,6 +62,20 @@ def test_pictures_over_a_bound_are_forgotten_until_the_next_keyframe(limits: Str
     assert joined(cache) == [video(50, key=True)]
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [StreamLimits(gop_bytes=35), StreamLimits(gop_ms=30), StreamLimits(gop_frames=4)],
+    ids=["bytes", "time", "count"],
+)
+def test_pictures_that_just_fit_are_kept_also_after_others_were_forgotten(limits: StreamLimits) -> None:
+    cache = cache_of(*[video(time, key=not time) for time in range(0, 100, 10)], limits=limits)
+    assert cache.frames() == []
+    newest = [video(1000, key=True), video(1010), video(1020), audio(1030)]
+    for frame in live(*newest):
+        cache.remember(frame, 0.0)
+    assert joined(cache) == newest
+
+
 def test_empty_messages_do_not_fill_the_memory() -> None:
     """They have no bytes, and a hostile publisher gives all of them the same time."""
     cache = cache_of(video(0, key=True), limits=StreamLimits(gop_frames=100))

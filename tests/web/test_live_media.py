@@ -24,7 +24,7 @@ BOTH = pytest.mark.parametrize("path", ["/live/test.flv", "/live/test.mp4"])
 
 
 @pytest.mark.parametrize(("kind", "content_type"), [("flv", "video/x-flv"), ("mp4", "video/mp4")])
-def test_the_headers(kind: str, content_type: str) -> None:
+def test_response_of_a_stream_has_no_length_and_is_not_cached(kind: str, content_type: str) -> None:
     """The body has no length, is not kept anywhere, and cannot be read from the middle."""
     web = MediaWeb()
     response = web.watch(f"/live/test.{kind}").response
@@ -71,14 +71,14 @@ def test_a_stream_that_is_not_live(method: str, path: str) -> None:
         assert "/streams lists" in response.json["error"]["message"]
 
 
-def test_other_methods() -> None:
+def test_stream_allows_get_head_and_options_only() -> None:
     web = MediaWeb()
     assert web.request("POST", "/live/test.flv").error == (405, "method_not_allowed")
     assert web.request("OPTIONS", "/live/test.mp4").headers["allow"] == "GET, HEAD, OPTIONS"
 
 
 def test_so_many_may_watch_and_no_more() -> None:
-    """Whoever goes makes room."""
+    """A viewer that leaves makes room."""
     web = MediaWeb(media=LiveMediaSettings(max_viewers=2))
     first, _ = web.watch(), web.watch("/live/test.mp4")
     response = web.get("/live/test.flv")
@@ -134,7 +134,7 @@ def test_what_a_reader_gets_is_told_from_time_to_time(path: str) -> None:
 
 
 @BOTH
-def test_a_client_that_goes_leaves_nothing_behind(path: str) -> None:
+def test_client_that_leaves_is_forgotten(path: str) -> None:
     web = MediaWeb()
     before = len(web.clock.getDelayedCalls())
     web.watch(path).lose()
@@ -221,7 +221,7 @@ def test_a_publisher_that_returns_is_another_broadcast(path: str) -> None:
 
 
 @BOTH
-def test_the_server_stops(path: str) -> None:
+def test_stopping_server_ends_the_response(path: str) -> None:
     web = MediaWeb()
     watcher = web.watch(path)
     web.http.stop()

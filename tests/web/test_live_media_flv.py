@@ -49,7 +49,7 @@ def test_the_header_says_what_to_wait_for(frames: list[MediaFrame], audio: bool,
     assert web.watch("/live/other.flv").response.body.startswith(file_header(audio, video))
 
 
-def test_any_codec_passes() -> None:
+def test_frames_of_any_codec_are_passed_on_as_flv() -> None:
     web = MediaWeb()
     frames = [MediaFrame(MediaKind.VIDEO, 0, b"\x12sorenson"), MediaFrame(MediaKind.AUDIO, 0, b"\xb2speex")]
     web.publish("live/old", frames)

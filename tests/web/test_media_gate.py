@@ -35,7 +35,7 @@ class GatedWeb(MediaWeb):
 
 
 class MediaGateTests(SynchronousTestCase):
-    def test_what_is_asked(self) -> None:
+    def test_authorizer_is_asked_with_the_stream_and_the_query(self) -> None:
         answering = Answering()
         web = GatedWeb(answering)
         watcher = web.watch("/live/test.flv?key=k+1&x=%20")
@@ -59,7 +59,7 @@ class MediaGateTests(SynchronousTestCase):
         assert token is not None
         assert token.reveal() == "a/b+c=="
 
-    def test_refused(self) -> None:
+    def test_refused_viewer_gets_403_without_the_key(self) -> None:
         web = GatedWeb(Answering(NO))
         response = web.watch("/live/test.flv?key=MARKED").response
         assert response.error == (403, "forbidden")
@@ -74,14 +74,14 @@ class MediaGateTests(SynchronousTestCase):
         assert response.error == (401, "unauthorized")
         assert response.headers["www-authenticate"] == 'Bearer realm="rtmprelay"'
 
-    def test_whether_a_stream_is_live_is_nobodys_business(self) -> None:
+    def test_refused_viewer_does_not_learn_whether_the_stream_is_live(self) -> None:
         web = GatedWeb(Answering(NO))
         bodies = set()
         for path in ("/live/test.flv?key=x", "/live/nothing.flv?key=x", "/live/test.mp4?key=x"):
             bodies.add(web.watch(path).response.body)
         assert len(bodies) == 1
 
-    def test_one_who_may_but_there_is_nothing(self) -> None:
+    def test_allowed_viewer_of_a_missing_stream_gets_404(self) -> None:
         assert GatedWeb(Answering()).watch("/live/nothing.flv?key=x").response.error == (404, "not_found")
 
     def test_head_is_asked_too(self) -> None:
@@ -100,7 +100,7 @@ class MediaGateTests(SynchronousTestCase):
         assert watcher.response.status == 200
         assert watcher.flv
 
-    def test_one_who_goes_meanwhile(self) -> None:
+    def test_question_is_cancelled_when_the_viewer_goes(self) -> None:
         hesitating = Hesitating()
         web = GatedWeb(hesitating)
         watcher = web.watch()

@@ -84,6 +84,7 @@ def test_every_limit_of_the_settings_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "http.rst").read_text()
     bounds = {field.name for field in attrs.fields(HttpSettings)} - {
         "listen",
+        "media_listen",
         "token",
         "cors",
         "trusted_proxies",

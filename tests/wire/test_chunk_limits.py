@@ -19,18 +19,19 @@ LIMITS = ConnectionLimits(message_size=1000, assembly_size=500, chunk_streams=3)
 CHUNK = pattern(128)
 
 
-def assert_exceeds(limit: str, pieces: list[bytes]) -> None:
+def assert_exceeds(limit: str, pieces: list[bytes], sentence: str = "") -> None:
     reader = ChunkReader(LIMITS)
     feed_all(reader, pieces[:-1])
     with pytest.raises(LimitExceededError) as caught:
         reader.feed(pieces[-1])
     assert caught.value.limit == limit
     assert limit in {field.name for field in attrs.fields(ConnectionLimits)}
+    assert str(caught.value).startswith(sentence)
 
 
 @pytest.mark.parametrize("header", [full(4, 0, 1001), medium(4, 0, 1001)], ids=["full", "medium"])
 def test_too_large_message_is_refused_at_its_header(header: bytes) -> None:
-    assert_exceeds("message_size", [header])
+    assert_exceeds("message_size", [header], "a message of 1001 bytes is over 1000 (limit: message_size)")
 
 
 def test_message_of_the_largest_size_is_accepted() -> None:
@@ -51,7 +52,19 @@ def test_default_limits_accept_the_longest_message_of_the_wire_format() -> None:
 
 def test_unfinished_messages_of_all_chunk_streams_count_together() -> None:
     three = [full(csid, 0, 256) + CHUNK for csid in (3, 4, 5)]
-    assert_exceeds("assembly_size", [*three, bare(3) + CHUNK[:117]])
+    sentence = "over 500 bytes of unfinished messages (limit: assembly_size)"
+    assert_exceeds("assembly_size", [*three, bare(3) + CHUNK[:117]], sentence)
+
+
+def test_reader_that_forgets_begins_with_an_empty_assembly_at_a_header() -> None:
+    reader = ChunkReader(LIMITS)
+    feed_all(reader, [full(csid, 0, 256) + CHUNK for csid in (3, 4, 5)])
+    reader.feed(full(3, 0, 100)[:7])
+    reader.forget()
+    # As much as the limit allows, on other chunk streams than before, and from the first byte of a header.
+    feed_all(reader, [full(csid, 0, 244) + CHUNK for csid in (6, 7, 8)])
+    (message,) = reader.feed(bare(6) + CHUNK[:116])
+    assert message.payload == CHUNK + CHUNK[:116]
 
 
 def test_unfinished_messages_up_to_the_limit_are_kept() -> None:

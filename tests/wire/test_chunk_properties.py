@@ -12,6 +12,7 @@ from rtmprelay.errors import RemoteProtocolError
 from rtmprelay.wire.chunk_writer import ChunkWriter, encode_standalone
 from rtmprelay.wire.chunks import ChunkReader, RawMessage
 from rtmprelay.wire.limits import ConnectionLimits
+from tests.rounds import rounds
 from tests.wire.chunk_bytes import (
     NaiveReader,
     abort,
@@ -219,5 +220,7 @@ class ChunkReaderMachine(RuleBasedStateMachine):
         assert self.reader.chunk_size == self.naive.chunk_size
 
 
-ChunkReaderMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+ChunkReaderMachine.TestCase.settings = settings(
+    max_examples=rounds(16, full=80), stateful_step_count=30, deadline=None
+)
 TestChunkReaderMachine = ChunkReaderMachine.TestCase

@@ -173,6 +173,7 @@ def test_stream_names_are_not_in_the_repr(kind: type[Publish | Play | Play2]) ->
 def test_result_contains_its_arguments() -> None:
     assert result(4.0, None, 1.0) == Command("_result", 4.0, None, (1.0,))
     assert result(4.0) == Command("_result", 4.0)
+    assert result(4.0, {"fmsVer": "x"}, 1.0) == Command("_result", 4.0, {"fmsVer": "x"}, (1.0,))
 
 
 def test_error_contains_its_status() -> None:

@@ -294,6 +294,7 @@ def test_client_sends_c2_as_soon_as_s1_is_complete() -> None:
         (ord("G"), "HTTP"),
         (ord("P"), "HTTP"),
         (ord("h"), "HTTP"),
+        (ord("@"), "check that the other side speaks RTMP"),
         (0xAA, "check that the other side speaks RTMP"),
         (0xE9, "check that the other side speaks RTMP"),
         (0xFF, "check that the other side speaks RTMP"),

@@ -27,6 +27,7 @@ from rtmprelay.wire.messages import (
     split_aggregate,
     to_raw,
 )
+from tests.rounds import rounds
 
 CONTROLS: dict[str, tuple[Message, int, str]] = {
     "acknowledgement": (Acknowledgement(1_000_000), 3, "000f4240"),
@@ -164,6 +165,23 @@ def test_commands_without_a_name_are_refused(type_id: int, payload: bytes) -> No
         from_raw(RawMessage(type_id, 0, 0, payload))
 
 
+def test_command_that_begins_with_a_number_is_refused_with_the_reason() -> None:
+    with pytest.raises(RemoteProtocolError) as caught:
+        from_raw(RawMessage(20, 0, 0, amf0.encode(1.0)))
+    assert str(caught.value) == "a command message does not begin with the command's name"
+
+
+def test_short_control_message_is_refused_by_name() -> None:
+    for type_id, name in (
+        (3, "Acknowledgement"),
+        (5, "Window Acknowledgement Size"),
+        (6, "Set Peer Bandwidth"),
+    ):
+        with pytest.raises(RemoteProtocolError) as caught:
+            from_raw(RawMessage(type_id, 0, 0, b"abc"))
+        assert str(caught.value) == f"{name} has 3 bytes instead of 4"
+
+
 # -- aggregates --------------------------------------------------------------------------------------------------
 
 
@@ -217,6 +235,11 @@ def test_size_after_the_last_part_may_be_missing() -> None:
         assert split_aggregate(aggregate(0, whole[: len(whole) - missing])) == [RawMessage(8, 0, 1, b"abc")]
 
 
+def test_last_part_of_an_aggregate_may_be_empty_and_without_its_size() -> None:
+    raw = aggregate(1000, part(8, 40, b"abc"), part(9, 60, b"")[:-4])
+    assert [message.payload for message in split_aggregate(raw)] == [b"abc", b""]
+
+
 def test_aggregate_that_ends_inside_a_part_is_refused() -> None:
     first, second = part(8, 0, b"abc"), part(9, 0, b"defg")
     for length in range(1, len(second) - 4):
@@ -234,13 +257,14 @@ def test_more_parts_than_the_limit_are_refused() -> None:
     assert len(split_aggregate(aggregate(0, *[part(8, 0, b"")] * 3), most=3)) == 3
     with pytest.raises(LimitExceededError) as caught:
         split_aggregate(aggregate(0, *[part(8, 0, b"")] * 4), most=3)
+    assert str(caught.value) == "over 3 messages in one aggregate (limit: aggregate_parts)"
     assert caught.value.limit == "aggregate_parts"
 
 
 # -- anything ----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=1000)
+@settings(max_examples=rounds(200, full=1000))
 @given(st.sampled_from([*range(24), 255]), st.binary(max_size=60))
 def test_arbitrary_payloads_raise_only_remote_protocol_errors(type_id: int, payload: bytes) -> None:
     with contextlib.suppress(RemoteProtocolError):

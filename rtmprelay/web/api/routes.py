@@ -13,16 +13,16 @@ from rtmprelay.web.server.responses import HttpError, Response, document
 
 Handler = Callable[[RelayRequest], Result]
 
-#: Answers with a live stream, given its key and the kind of media.
-MediaHandler = Callable[[RelayRequest, str, str], Result]
+#: Finds the route of media, given the parts of a path; None if there is no media.
+FindMedia = Callable[[list[str]], "Route | None"]
+
+#: First parts of paths that are no applications of streams.
+RESERVED = frozenset({"assets", "destinations", "streams"})
 
 #: What POST can do to a destination.
 DESTINATION_ACTIONS = ("enable", "disable", "reconnect")
 
-#: Kinds of live media, as path endings.
-MEDIA_KINDS = ("flv", "mp4")
-
-_KNOWN_PATHS = "/, /health, /streams, /destinations, /recordings, /events, /metrics, /control and /APP/NAME.flv or .mp4 are known"
+_KNOWN_PATHS = "/, /health, /streams, /destinations, /recordings, /events, /metrics, /control, /APP/NAME.flv or .mp4 and /APP/NAME/index.m3u8 are known"
 
 #: The methods of HTTP. Any other is answered with 501.
 _METHODS = frozenset({b"GET", b"HEAD", b"OPTIONS", b"POST", b"PUT", b"PATCH", b"DELETE"})
@@ -66,12 +66,12 @@ class Routes:
         asset: Callable[[RelayRequest, str], Result],
         events: Handler,
         metrics: Handler,
-        media: MediaHandler,
+        find_media: FindMedia,
     ) -> None:
         self._status = status
         self._control = control
         self._asset = asset
-        self._media = media
+        self._find_media = find_media
         self._fixed: dict[tuple[str, ...], Route] = {
             ("",): read_only(page, cross_origin=False),
             ("health",): read_only(lambda _: status.health().addCallback(Response)),
@@ -90,25 +90,7 @@ class Routes:
 
     def respond(self, request: RelayRequest) -> Result:
         """Answer a request."""
-        method: bytes = request.method
-        if method == b"OPTIONS" and request.path == b"*":
-            return _options(request, b"GET, HEAD, POST, PATCH, DELETE, OPTIONS", cross_origin=False)
-        route = self.find(request.segments)
-        if method == b"OPTIONS":
-            return _options(request, route.allowed, route.cross_origin)
-        handler = route.methods.get(b"GET" if method == b"HEAD" else method)
-        if handler is not None:
-            return handler(request)
-        allowed = route.allowed.decode()
-        if method not in _METHODS:
-            raise HttpError(
-                501, f"this method is not known: {allowed} are allowed here", ((b"Allow", route.allowed),)
-            )
-        raise HttpError(
-            405,
-            f"{method.decode()} is not possible here: {allowed} are allowed",
-            ((b"Allow", route.allowed),),
-        )
+        return answer(request, self.find, b"GET, HEAD, POST, PATCH, DELETE, OPTIONS")
 
     def find(self, segments: list[str]) -> Route:
         """The route of a path. Raises `HttpError` 404 if there is none."""
@@ -123,8 +105,8 @@ class Routes:
             return self._destination(rest)
         if first == "streams" and name:
             return self._stream(rest)
-        media = self._live_media(segments)
-        if media is None or first in ("assets", "destinations", "streams"):
+        media = self._find_media(segments)
+        if media is None or first in RESERVED:
             raise HttpError(404, f"there is nothing here: {_KNOWN_PATHS}")
         return media
 
@@ -162,11 +144,33 @@ class Routes:
             raise HttpError(404, "there is no stream of this name now: /streams lists them all")
         return Response(document(found))
 
-    def _live_media(self, segments: list[str]) -> Route | None:
-        key, dot, kind = "/".join(segments).rpartition(".")
-        if not dot or kind not in MEDIA_KINDS or not key or "" in segments:
-            return None
-        return read_only(lambda request: self._media(request, key, kind))
+
+def answer(request: RelayRequest, find: Callable[[list[str]], Route], methods: bytes) -> Result:
+    """Call the handler of a request.
+
+    Args:
+        find: Finds the route of a path.
+        methods: What is possible at all, for a client that asks.
+    """
+    method: bytes = request.method
+    if method == b"OPTIONS" and request.path == b"*":
+        return _options(request, methods, cross_origin=False)
+    route = find(request.segments)
+    if method == b"OPTIONS":
+        return _options(request, route.allowed, route.cross_origin)
+    handler = route.methods.get(b"GET" if method == b"HEAD" else method)
+    if handler is not None:
+        return handler(request)
+    allowed = route.allowed.decode()
+    if method not in _METHODS:
+        raise HttpError(
+            501, f"this method is not known: {allowed} are allowed here", ((b"Allow", route.allowed),)
+        )
+    raise HttpError(
+        405,
+        f"{method.decode()} is not possible here: {allowed} are allowed",
+        ((b"Allow", route.allowed),),
+    )
 
 
 def _options(request: RelayRequest, allowed: bytes, cross_origin: bool) -> Response:

@@ -18,7 +18,6 @@ from rtmprelay.flv.names import split_key
 from rtmprelay.flv.tags import audio_content
 from rtmprelay.media import MediaKind, milliseconds_between
 from rtmprelay.streams.accounting import AudienceAccount
-from rtmprelay.streams.consumer import players
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.web.api.sampling import StreamRates
@@ -65,7 +64,7 @@ def stream_json(
     audience = AudienceAccount()
     audience.add(stream.departed)
     count = 0
-    for player in players(stream.subscribers):
+    for player in stream.players:
         count += 1
         audience.add(player.account)
     gop = stream.gop

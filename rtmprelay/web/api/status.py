@@ -10,7 +10,6 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay import __version__
-from rtmprelay.streams.consumer import players
 from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.web.api.sampling import RateSampler
@@ -254,7 +253,7 @@ class StatusDocuments:
             "uptime": round(self.uptime, 3),
             "last_updated": iso_time(now.wall),
             "streams": sum(stream.publisher is not None for stream in streams),
-            "players": sum(1 for stream in streams for _ in players(stream.subscribers)),
+            "players": sum(1 for stream in streams for _ in stream.players),
             "warnings": list(self._relay.warnings),
             "memory": memory_json(self._relay.memory),
             "refused_addresses": [

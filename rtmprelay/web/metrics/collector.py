@@ -21,7 +21,6 @@ from twisted.internet.interfaces import IReactorTime
 from rtmprelay import __version__
 from rtmprelay.events import ConnectRefused, PlayRefused, PublishRefused
 from rtmprelay.streams.accounting import AudienceAccount, DropReason
-from rtmprelay.streams.consumer import players
 from rtmprelay.streams.live_stream import StreamCounters
 from rtmprelay.web.api.sampling import RateSampler
 from rtmprelay.web.api.status import RelayView
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from rtmprelay.recording.status import RecordingStatus, RecordingTotals
 
 #: The protocols that players use. Each always has a series, so that a graph shows zero and not a gap.
-AUDIENCES = ("rtmp", "flv", "mp4")
+AUDIENCES = ("rtmp", "flv", "mp4", "hls")
 
 #: The same for the states of a destination and of a recording.
 DESTINATION_STATES = ("idle", "connecting", "connected", "error", "disabled")
@@ -157,12 +156,12 @@ class RelayCollector(Collector):
         kinds = dict.fromkeys(AUDIENCES, 0)
         queued = queued_bytes = 0
         for stream in registry:
-            for player in players(stream.subscribers):
+            for player in stream.players:
                 total.add(player.account)
                 kinds[player.audience or ""] = kinds.get(player.audience or "", 0) + 1
                 queued += player.messages_queued
                 queued_bytes += player.bytes_queued
-        watching = gauge("players", "Players by protocol: rtmp, flv (HTTP) or mp4 (HTTP).", "kind")
+        watching = gauge("players", "Players by protocol: rtmp, flv (HTTP), mp4 (HTTP) or hls.", "kind")
         yield labelled(watching, [((kind,), count) for kind, count in kinds.items()])
         yield single(counter("player_sent_messages", "Messages delivered to players."), total.messages_sent)
         yield single(counter("player_sent_bytes", "Bytes of media delivered to players."), total.bytes_sent)
@@ -186,7 +185,7 @@ class RelayCollector(Collector):
             received.add_metric(label, totals.received_bytes)
             sent.add_metric(label, totals.sent_bytes)
             lost.add_metric(label, totals.dropped_messages)
-            audience.add_metric(label, sum(1 for _ in players(stream.subscribers)))
+            audience.add_metric(label, sum(1 for _ in stream.players))
             rates = self._sampler.stream_rates(stream.key)
             for family, value in ((fps, rates.fps), (interval, rates.keyframe_interval)):
                 if value is not None:
@@ -198,7 +197,7 @@ class RelayCollector(Collector):
             received.add_metric([OTHER], rest.received_bytes)
             sent.add_metric([OTHER], rest.sent_bytes)
             lost.add_metric([OTHER], rest.dropped_messages)
-            audience.add_metric([OTHER], sum(1 for one in others for _ in players(one.subscribers)))
+            audience.add_metric([OTHER], sum(1 for one in others for _ in one.players))
             kbps = sum(self._sampler.stream_rates(one.key).bitrate_kbps or 0.0 for one in others)
             rate.add_metric([OTHER], kbps * 1000)
         yield from (received, sent, lost, audience, rate, fps, interval)

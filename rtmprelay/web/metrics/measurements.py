@@ -12,7 +12,6 @@ from zope.interface import implementer
 from rtmprelay.events import ConnectionClosed, ConnectRefused, Event, PlayRefused, PublishRefused
 from rtmprelay.interfaces import IEventSink
 from rtmprelay.streams.accounting import AudienceAccount
-from rtmprelay.streams.consumer import players
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.registry import StreamRegistry
 
@@ -146,7 +145,7 @@ def totals_of(stream: LiveStream) -> StreamTotals:
     """What a stream received since its publisher began, and what all its players were sent."""
     audience = AudienceAccount()
     audience.add(stream.departed)
-    for player in players(stream.subscribers):
+    for player in stream.players:
         audience.add(player.account)
     return StreamTotals(stream.counters.bytes, audience.bytes_sent, audience.messages_dropped)
 

@@ -12,7 +12,9 @@ from rtmprelay.web.server.request import RelayRequest
 from rtmprelay.web.server.responses import BEARER_CHALLENGE, HttpError
 
 #: Headers that a page of another origin may send. Without Authorization it cannot make changes.
-_CROSS_ORIGIN_HEADERS = b"Range, Cache-Control, Last-Event-ID"
+_CROSS_ORIGIN_HEADERS = (
+    b"Range, Cache-Control, Last-Event-ID, CMCD-Request, CMCD-Object, CMCD-Session, CMCD-Status"
+)
 
 
 class ControlAccess:
@@ -93,7 +95,7 @@ class CorsPolicy:
         if self._allows_all:
             request.setHeader(b"Access-Control-Allow-Origin", b"*")
         elif self._origins:
-            request.setHeader(b"Vary", b"Origin")
+            request.responseHeaders.addRawHeader(b"Vary", b"Origin")
             origin = request.header(b"Origin")
             if origin.lower() in self._origins:
                 request.setHeader(b"Access-Control-Allow-Origin", origin.encode("latin-1"))

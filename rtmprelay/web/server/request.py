@@ -19,6 +19,7 @@ from zope.interface import provider
 
 from rtmprelay import __version__
 from rtmprelay.rtmp.addresses import describe_address, host_of
+from rtmprelay.web.server.body import LARGE, BodySender
 from rtmprelay.web.server.responses import HttpError, Response
 
 if TYPE_CHECKING:
@@ -187,6 +188,9 @@ class RelayRequest(Request):
             self.setHeader(name, value)
         if response.cross_origin:
             self.site.cors.allow_reading(self)
+        if len(response.body) > LARGE and self.method != b"HEAD":
+            BodySender(self, response.body).start()
+            return
         self.write(response.body)
         self.finish()
 

@@ -23,6 +23,7 @@ _CODES = {
     405: "method_not_allowed",
     408: "request_timeout",
     409: "conflict",
+    410: "gone",
     411: "length_required",
     413: "body_too_large",
     414: "uri_too_long",

@@ -194,7 +194,10 @@ class HttpAuthorizerTests(SynchronousTestCase):
 
     def test_authorizer_stops_as_a_service(self) -> None:
         self.authorizer.startService()
+        assert self.authorizer.running
         self.successResultOf(self.authorizer.stopService())
+        assert not self.authorizer.running
+        assert not self.clock.getDelayedCalls()
 
     def test_credentials_appear_in_no_log_and_no_repr(self) -> None:
         for status in (204, 403, 500):

@@ -38,7 +38,7 @@ class AskingTests(SynchronousTestCase):
     def server(self, *authorizers: Any, settings: ServerSettings | None = None) -> MemoryServer:
         return MemoryServer(settings, authorizers=authorizers)
 
-    def test_what_is_asked(self) -> None:
+    def test_authorizer_is_asked_with_key_address_and_credentials(self) -> None:
         answering = Answering()
         server = self.server(answering)
         server.connect("live?token=t1").publish("film?key=k1")
@@ -50,7 +50,7 @@ class AskingTests(SynchronousTestCase):
         assert parameters == {"key": "k1", "token": "t1"}
         assert request.credentials.user is None
 
-    def test_a_refused_publisher_hears_denied_before_anything_else(self) -> None:
+    def test_refused_publisher_gets_denied_before_anything_else(self) -> None:
         server = self.server(Answering(NO))
         encoder = server.connect()
         encoder.publish("test")
@@ -63,7 +63,7 @@ class AskingTests(SynchronousTestCase):
         (told,) = server.events_of(events.PublishRefused)
         assert (told.stream, told.reason) == ("live/test", "not you")
 
-    def test_a_refused_player_hears_failed(self) -> None:
+    def test_refused_player_gets_failed(self) -> None:
         server = self.server(Answering(NO))
         player = server.connect()
         player.play("test")
@@ -72,7 +72,7 @@ class AskingTests(SynchronousTestCase):
         (told,) = server.events_of(events.PlayRefused)
         assert told.reason == "not you"
 
-    def test_whether_a_stream_is_live_is_nobodys_business(self) -> None:
+    def test_refused_player_does_not_learn_whether_the_stream_is_live(self) -> None:
         """A player that may not watch is told the same, whether there is something to watch or not."""
         answering = Answering()
         server = self.server(answering)
@@ -87,7 +87,7 @@ class AskingTests(SynchronousTestCase):
 
     # -- the time of the answer ------------------------------------------------------------------------------
 
-    def test_an_answer_that_comes_later(self) -> None:
+    def test_late_answer_of_the_authorizer_is_carried_out(self) -> None:
         hesitating = Hesitating()
         server = self.server(hesitating)
         encoder = server.connect()
@@ -104,7 +104,7 @@ class AskingTests(SynchronousTestCase):
         server.pump()
         assert player.frames == [*start_frames(), *group(0)]
 
-    def test_an_encoder_that_does_not_wait_loses_nothing(self) -> None:
+    def test_media_sent_before_the_answer_is_published(self) -> None:
         hesitating = Hesitating()
         server = self.server(hesitating)
         encoder = server.connect()
@@ -125,7 +125,7 @@ class AskingTests(SynchronousTestCase):
         assert stream is not None
         assert stream.counters.messages == len(start_frames()) + 2 * len(group(0))
 
-    def test_what_a_refused_encoder_sent_is_forgotten(self) -> None:
+    def test_media_of_a_refused_encoder_is_dropped(self) -> None:
         hesitating = Hesitating()
         server = self.server(hesitating)
         encoder = server.connect()
@@ -204,7 +204,7 @@ class AskingTests(SynchronousTestCase):
         (closed,) = server.events_of(events.ConnectionClosed)
         assert closed.limit == "max_publisher_kbps"
 
-    def test_a_client_that_goes_is_not_judged_any_more(self) -> None:
+    def test_question_is_cancelled_when_the_client_goes(self) -> None:
         hesitating = Hesitating()
         server = self.server(hesitating)
         encoder = server.connect()
@@ -215,7 +215,7 @@ class AskingTests(SynchronousTestCase):
         assert not server.clock.getDelayedCalls()
         assert not server.events_of(events.PublishRefused)
 
-    def test_a_wish_that_is_taken_back(self) -> None:
+    def test_question_is_cancelled_when_the_request_is_taken_back(self) -> None:
         hesitating = Hesitating()
         server = self.server(hesitating)
         client = server.connect()
@@ -224,7 +224,7 @@ class AskingTests(SynchronousTestCase):
         assert hesitating.cancelled == 1
         assert not server.events_of(events.PlayRefused)
 
-    def test_a_player_that_changes_its_mind_gets_what_it_wants_last(self) -> None:
+    def test_player_that_changes_its_request_gets_the_last_one(self) -> None:
         hesitating = Hesitating()
         server = self.server(hesitating)
         encoder = server.connect()
@@ -246,7 +246,7 @@ class AskingTests(SynchronousTestCase):
         (started,) = server.events_of(events.PlayStarted)
         assert started.stream == "live/second"
 
-    def test_stopping_while_somebody_waits(self) -> None:
+    def test_shutdown_cancels_open_questions(self) -> None:
         hesitating = Hesitating()
         server = self.server(hesitating)
         server.connect().publish("test")
@@ -255,7 +255,7 @@ class AskingTests(SynchronousTestCase):
         self.successResultOf(drained)
         assert hesitating.cancelled == 1
 
-    def test_a_bug_in_what_follows_closes_only_that_connection(self) -> None:
+    def test_failure_after_the_answer_closes_only_that_connection(self) -> None:
         hesitating = Hesitating()
         server = self.server(hesitating)
         encoder = server.connect()
@@ -273,7 +273,7 @@ class AskingTests(SynchronousTestCase):
 
     # -- those who were refused ------------------------------------------------------------------------------
 
-    def test_one_that_does_nothing_else_is_closed_after_a_moment(self) -> None:
+    def test_refused_client_that_does_nothing_else_is_closed(self) -> None:
         server = self.server(Answering(NO))
         encoder = server.connect()
         encoder.publish("test")
@@ -286,7 +286,7 @@ class AskingTests(SynchronousTestCase):
         assert closed.reason == "not you"
         assert not server.clock.getDelayedCalls()
 
-    def test_one_that_goes_on_sending_is_closed_too(self) -> None:
+    def test_refused_client_that_goes_on_sending_is_closed(self) -> None:
         server = self.server(Answering(NO))
         encoder = server.connect()
         encoder.publish("test")
@@ -296,7 +296,7 @@ class AskingTests(SynchronousTestCase):
         server.pump()
         assert encoder.connection.lost
 
-    def test_one_that_does_something_else_stays(self) -> None:
+    def test_refused_client_that_does_something_else_stays(self) -> None:
         answering = Answering()
         server = self.server(answering)
         client = server.connect()
@@ -314,7 +314,7 @@ class AskingTests(SynchronousTestCase):
         server.advance(3)
         assert not second.connection.lost
 
-    def test_one_that_tries_keys_out_is_sent_away(self) -> None:
+    def test_client_that_tries_many_keys_is_closed(self) -> None:
         answering = Answering(NO)
         server = self.server(answering)
         client = server.connect()

@@ -1,5 +1,8 @@
 """A server on real sockets, in a reactor that takes its steps one by one: what epoll says is real, time is not."""
 
+# Much of trial has no types yet.
+# mypy: disallow-untyped-calls=False
+
 from __future__ import annotations
 
 import socket
@@ -10,9 +13,11 @@ from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.interfaces import IProtocolFactory
 from twisted.internet.task import Clock
 from twisted.internet.tcp import Connection
+from twisted.trial.unittest import SynchronousTestCase
+from typing_extensions import override
 
 from rtmprelay.event_bus import EventBus
-from rtmprelay.events import Event
+from rtmprelay.events import ConnectionClosed, Event, PublishStopped
 from rtmprelay.media import MediaFrame
 from rtmprelay.rtmp.server import RtmpServerProtocol
 from rtmprelay.rtmp.server_factory import RtmpServerFactory, ServerSettings
@@ -26,14 +31,21 @@ from rtmprelay.session.reports import (
     StatusReceived,
 )
 from rtmprelay.streams.registry import StreamRegistry
-from tests.helpers import EventList
+from tests.helpers import EventList, group, inter, start_frames
 from tests.streams.merging_helpers import FixedMerging
+
+#: Seconds for which sockets are left to fill; a fraction that adds up without rest.
+WINDOW = 1 / 16
+PART = 1 / 64
+
+#: The announcement of chunks of no size.
+GARBAGE = b"\x02\x00\x00\x00\x00\x00\x04\x01\x00\x00\x00\x00\x00\x00\x00\x00"
 
 #: With this a closed socket does not say goodbye: the peer gets a reset.
 _NO_GOODBYE = struct.pack("ii", 1, 0)
 
 
-class PacedWorld:
+class PacedServer:
     """A server whose windows are as wide as the test says."""
 
     def __init__(self, viewer: float = 0.0, server: float = 0.0, reading: float = 0.0) -> None:
@@ -131,8 +143,8 @@ class PacedWorld:
 class PacedClient:
     """A client at the other end of a real socket, moved by the test."""
 
-    def __init__(self, world: PacedWorld, own_end: socket.socket, protocol: RtmpServerProtocol) -> None:
-        self.world = world
+    def __init__(self, server: PacedServer, own_end: socket.socket, protocol: RtmpServerProtocol) -> None:
+        self.server = server
         self.socket = own_end
         self.protocol = protocol
         self.session = ClientSession("live", "rtmp://127.0.0.1/live")
@@ -166,7 +178,7 @@ class PacedClient:
             self.socket.settimeout(10)
             self.socket.sendall(data)
             self.socket.setblocking(False)
-        self.world.turn()
+        self.server.turn()
 
     def pump(self) -> None:
         """Send what the session has to say, and read what the server said."""
@@ -201,12 +213,12 @@ class PacedClient:
         """Go without a goodbye."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_GOODBYE)
         self.socket.close()
-        self.world.turn()
+        self.server.turn()
 
     def hang_up(self) -> None:
         """Close the connection."""
         self.socket.close()
-        self.world.turn()
+        self.server.turn()
 
 
 def _pair(family: socket.AddressFamily) -> tuple[socket.socket, socket.socket]:
@@ -220,3 +232,38 @@ def _pair(family: socket.AddressFamily) -> tuple[socket.socket, socket.socket]:
     theirs.setblocking(False)
     ours.setblocking(False)
     return theirs, ours
+
+
+class PacedTests(SynchronousTestCase):
+    """Has a server whose viewers may wait."""
+
+    @override
+    def setUp(self) -> None:
+        self.server = self.new_server(viewer=WINDOW)
+
+    def new_server(self, viewer: float = 0.0, server: float = 0.0, reading: float = 0.0) -> PacedServer:
+        made = PacedServer(viewer, server, reading)
+        self.addCleanup(made.close)
+        return made
+
+    def watched(
+        self, server: PacedServer | None = None, family: socket.AddressFamily = socket.AF_INET
+    ) -> tuple[PacedClient, PacedClient]:
+        """A publisher and a viewer; whatever is sent next is left in the socket."""
+        server = server or self.server
+        publisher = server.publisher(family=family)
+        publisher.send(*start_frames(), *group(0))
+        viewer = server.player()
+        publisher.send(inter(200))
+        server.advance(WINDOW)
+        viewer.pump()
+        viewer.frames.clear()
+        publisher.reads.clear()
+        return publisher, viewer
+
+
+def reasons(told: list[Event]) -> list[tuple[str, str]]:
+    """How publishes and connections ended."""
+    return [
+        (event.name, event.reason) for event in told if isinstance(event, PublishStopped | ConnectionClosed)
+    ]

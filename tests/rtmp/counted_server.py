@@ -93,13 +93,13 @@ class CountedTransport(Connection):
 class CountedClient:
     """A client of such a server."""
 
-    def __init__(self, world: CountedWorld, app: str = "live", chunk_size: int = 65536) -> None:
-        self._world = world
+    def __init__(self, server: CountedServer, app: str = "live", chunk_size: int = 65536) -> None:
+        self._server = server
         self.socket = CountedSocket()
-        protocol = world.factory.buildProtocol(ADDRESS)
+        protocol = server.factory.buildProtocol(ADDRESS)
         assert isinstance(protocol, RtmpServerProtocol)
         self.protocol = protocol
-        self.transport = CountedTransport(cast(Any, self.socket), protocol, cast(Any, world.reactor))
+        self.transport = CountedTransport(cast(Any, self.socket), protocol, cast(Any, server.reactor))
         self.transport.connected = True
         protocol.makeConnection(self.transport)
         self.transport.startReading()
@@ -111,7 +111,7 @@ class CountedClient:
         """Talk with the server until it said this."""
         for _ in range(20):
             self.arrive(self.session.bytes_to_send())
-            while self.transport in self._world.reactor.writers:
+            while self.transport in self._server.reactor.writers:
                 self.transport.doWrite()
             said, self.socket.kept = b"".join(self.socket.kept), []
             events = self.session.receive_data(said, 0.0)
@@ -122,7 +122,7 @@ class CountedClient:
     def arrive(self, data: bytes) -> None:
         """Bytes come to the server's socket; the reactor sees that, unless it was told not to look."""
         self.socket.inbox += data
-        while self.socket.inbox and self.transport in self._world.reactor.readers:
+        while self.socket.inbox and self.transport in self._server.reactor.readers:
             self.transport.doRead()
 
     def encoded(self, *frames: MediaFrame) -> bytes:
@@ -130,7 +130,7 @@ class CountedClient:
         return self.session.bytes_to_send() + b"".join(self.session.send_media(frame) for frame in frames)
 
 
-class CountedWorld:
+class CountedServer:
     """The server."""
 
     def __init__(self, merging: Callable[[Clock], Merging] | None = None) -> None:
@@ -159,16 +159,9 @@ class CountedWorld:
         return client
 
 
-def calls_of(action: Callable[[], object]) -> int:
-    """How many Python functions are called while something is done."""
-    count = 0
-
-    def note(_frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal count
-        count += event == "call"
-
-    # What other tests have left is let go now: finalizers that run meanwhile would be counted.
-    gc.collect()
+def profile(action: Callable[[], object], note: Callable[[FrameType, str, object], None]) -> None:
+    """Tell `note` of every call and return while something is done."""
+    # Finalizers of what other tests left would be counted if they ran meanwhile.
     gc.disable()
     before = sys.getprofile()
     sys.setprofile(note)
@@ -177,4 +170,15 @@ def calls_of(action: Callable[[], object]) -> int:
     finally:
         sys.setprofile(before)
         gc.enable()
+
+
+def calls_of(action: Callable[[], object]) -> int:
+    """How many Python functions are called while something is done."""
+    count = 0
+
+    def note(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    profile(action, note)
     return count

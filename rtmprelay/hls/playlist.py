@@ -1,0 +1,181 @@
+"""The text of playlists (draft-pantos-hls-rfc8216bis)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+import attrs
+
+from rtmprelay.hls.names import MediaName, MediaPiece, playlist_name
+from rtmprelay.hls.window import Segment, Window
+from rtmprelay.mp4.tracks import VideoTrack
+
+#: Target durations before the end that a delta update skips nothing of: the least that the specification allows.
+_SKIP_UNTIL_TARGETS = 6
+
+#: Target durations before the end in which parts are listed.
+_PARTS_TARGETS = 3
+
+#: Lengths of parts that players stay behind the end: the least that the specification recommends.
+_HOLD_BACK_PARTS = 3
+
+
+@attrs.frozen
+class Report:
+    """Where another rendition is (EXT-X-RENDITION-REPORT)."""
+
+    rendition: int
+    segment: int
+    part: int
+
+
+@attrs.frozen
+class MediaPlaylist:
+    """Writes the media playlist of one rendition.
+
+    Args:
+        broadcast: The name of the broadcast, for the names of media.
+        window_seconds: Delta updates are offered if the window is longer than what they keep.
+    """
+
+    window: Window
+    broadcast: str
+    rendition: int
+    window_seconds: float
+
+    @property
+    def skip_until(self) -> int | None:
+        """CAN-SKIP-UNTIL; None if delta updates would skip nothing."""
+        until = _SKIP_UNTIL_TARGETS * (self.window.targets.duration or 1)
+        return until if self.window_seconds > until else None
+
+    def text(self, skip: bool = False, query: str = "", reports: Sequence[Report] = ()) -> str:
+        """The playlist as it is now.
+
+        Args:
+            skip: Write a delta update, if one is possible.
+            query: Follows every URI, if there is any.
+        """
+        return "\n".join(self._lines(skip, f"?{query}" if query else "", reports)) + "\n"
+
+    def _lines(self, skip: bool, query: str, reports: Sequence[Report]) -> Iterator[str]:
+        window, targets = self.window, self.window.targets
+        listed = window.listed
+        yield "#EXTM3U"
+        yield f"#EXT-X-VERSION:{9 if self.skip_until else 6}"
+        if all(segment.independent for segment in listed):
+            yield "#EXT-X-INDEPENDENT-SEGMENTS"
+        yield f"#EXT-X-TARGETDURATION:{targets.duration}"
+        control = ["CAN-BLOCK-RELOAD=YES"]
+        if targets.part_target:
+            control.append(f"PART-HOLD-BACK={targets.part_target * _HOLD_BACK_PARTS:.3f}")
+        if self.skip_until:
+            control.append(f"CAN-SKIP-UNTIL={self.skip_until}")
+        yield f"#EXT-X-SERVER-CONTROL:{','.join(control)}"
+        if targets.part_target:
+            yield f"#EXT-X-PART-INF:PART-TARGET={targets.part_target:.3f}"
+        first = listed[0].number if listed else window.position[0]
+        yield f"#EXT-X-MEDIA-SEQUENCE:{first}"
+        if window.discontinuities:
+            yield f"#EXT-X-DISCONTINUITY-SEQUENCE:{window.discontinuities}"
+        skipped = self._skippable(listed) if skip else 0
+        if skipped:
+            yield f"#EXT-X-SKIP:SKIPPED-SEGMENTS={skipped}"
+        configuration = listed[skipped - 1].configuration if skipped else None
+        after = self._seconds_after(listed)
+        for segment in listed[skipped:]:
+            if segment.discontinuity:
+                yield "#EXT-X-DISCONTINUITY"
+            if segment.configuration != configuration:
+                configuration = segment.configuration
+                yield f'#EXT-X-MAP:URI="{self._name(MediaPiece.INIT, configuration)}{query}"'
+            yield from self._segment(segment, query, after[segment.number])
+        if window.has_ended:
+            yield "#EXT-X-ENDLIST"
+            return
+        if targets.part_target:
+            yield (
+                f'#EXT-X-PRELOAD-HINT:TYPE=PART,URI="{self._name(MediaPiece.PART, window.next_part)}{query}"'
+            )
+        for report in reports:
+            part = f",LAST-PART={report.part}" if targets.part_target else ""
+            yield (
+                f'#EXT-X-RENDITION-REPORT:URI="{playlist_name(report.rendition)}{query}",'
+                f"LAST-MSN={report.segment}{part}"
+            )
+
+    def _segment(self, segment: Segment, query: str, after: float) -> Iterator[str]:
+        targets = self.window.targets
+        yield f"#EXT-X-PROGRAM-DATE-TIME:{_date(segment.date)}"
+        if targets.part_target and after <= _PARTS_TARGETS * (targets.duration or 1):
+            for part in segment.parts:
+                independent = ",INDEPENDENT=YES" if part.independent else ""
+                name = self._name(MediaPiece.PART, part.number)
+                yield f'#EXT-X-PART:DURATION={_seconds(part.duration)},URI="{name}{query}"{independent}'
+        if segment is not self.window.open:
+            yield f"#EXTINF:{_seconds(segment.duration)},"
+            yield f"{self._name(MediaPiece.SEGMENT, segment.number)}{query}"
+
+    def _name(self, piece: MediaPiece, number: int) -> str:
+        return str(MediaName(piece, self.broadcast, self.rendition, number))
+
+    @staticmethod
+    def _seconds_after(listed: Sequence[Segment]) -> dict[int, float]:
+        """How many seconds of media follow each segment."""
+        after, total = {}, 0.0
+        for segment in reversed(listed):
+            after[segment.number] = total
+            total += segment.duration
+        return after
+
+    def _skippable(self, listed: Sequence[Segment]) -> int:
+        """How many segments a delta update leaves out."""
+        until = self.skip_until
+        if until is None:
+            return 0
+        kept, count = 0.0, len(listed)
+        while count and kept < until:
+            count -= 1
+            kept += listed[count].duration
+        # A delta update needs a segment that it keeps, so that the player can fit it in.
+        return count if kept >= until else 0
+
+
+@attrs.frozen
+class Variant:
+    """One line of a multivariant playlist."""
+
+    uri: str
+    window: Window
+    frame_rate: float | None
+
+    def lines(self) -> Iterator[str]:
+        peak, average = self.window.bandwidth()
+        attributes = [f"BANDWIDTH={peak}", f"AVERAGE-BANDWIDTH={average}", f'CODECS="{self.window.codecs}"']
+        for track in self.window.tracks:
+            if isinstance(track, VideoTrack):
+                if track.width and track.height:
+                    attributes.append(f"RESOLUTION={track.width}x{track.height}")
+                if self.frame_rate:
+                    attributes.append(f"FRAME-RATE={self.frame_rate:.3f}")
+        yield f"#EXT-X-STREAM-INF:{','.join(attributes)}"
+        yield self.uri
+
+
+def multivariant_text(variants: Sequence[Variant]) -> str:
+    """The playlist that names all renditions, the first one for players that do not choose."""
+    lines = ["#EXTM3U", "#EXT-X-VERSION:6"]
+    for variant in variants:
+        lines += variant.lines()
+    return "\n".join(lines) + "\n"
+
+
+def _seconds(duration: float) -> str:
+    """As few digits as are exact; a packet of sound is no whole number of milliseconds."""
+    text = f"{duration:.5f}"
+    return text[:-2] if text.endswith("00") else text
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

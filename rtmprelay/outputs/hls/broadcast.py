@@ -1,0 +1,229 @@
+"""One stream as HLS: an output that belongs to the stream, and not to its publisher or its viewers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from rtmprelay.hls.cutter import Targets
+from rtmprelay.hls.multitrack import tracks_of_video
+from rtmprelay.hls.names import MediaName, broadcast_name
+from rtmprelay.hls.playlist import multivariant_text
+from rtmprelay.hls.window import Window
+from rtmprelay.interfaces import IStreamOutput
+from rtmprelay.media import MediaFrame, MediaKind
+from rtmprelay.mp4.tracks import VideoTrack
+from rtmprelay.outputs.hls.rendition import Body, HlsRendition
+from rtmprelay.outputs.hls.settings import HlsLimits, HlsSettings
+from rtmprelay.outputs.hls.waiting import WaitingRoom
+from rtmprelay.streams.frames import FrameBatch, LiveFrame
+from rtmprelay.streams.live_stream import LiveStream
+
+#: Target durations within which every request is answered.
+_LONGEST_WAIT_TARGETS = 3
+
+#: Seconds for which a request waits for the first playlist of a stream, whose target duration is not known yet.
+_FIRST_WAIT = 10.0
+
+
+@implementer(IStreamOutput)
+class HlsBroadcast:
+    """Packages a stream, and lets requests wait for what has not come yet.
+
+    Args:
+        wall_clock: Seconds since 1970.
+        ended: Called when no publisher has returned.
+
+    Attributes:
+        ended_at: When it ended, by the clock that never jumps; None while it goes on.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        stream: LiveStream,
+        settings: HlsSettings,
+        limits: HlsLimits,
+        clock: IReactorTime,
+        wall_clock: Callable[[], float],
+        ended: Callable[[HlsBroadcast], None],
+    ) -> None:
+        self.stream = stream
+        self.key = stream.key
+        self.ended_at: float | None = None
+        self._settings = settings
+        self._limits = limits
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._ended = ended
+        self._targets = Targets(settings.part, settings.segment)
+        self.name = broadcast_name(wall_clock())
+        self._renditions: dict[int, HlsRendition] = {}
+        self._left_out: set[str] = set()
+        self._waiting = WaitingRoom(clock, limits.hls_waiting)
+        # The newest metadata and decoder configuration of the sound, for renditions that come later.
+        self._sound_start: dict[object, MediaFrame] = {}
+
+    # -- from the stream -------------------------------------------------------------------------------------
+
+    def begin(self, startup: Sequence[LiveFrame], wait_for_keyframe: bool) -> None:
+        self._take(startup)
+
+    def frames_arrived(self, batch: FrameBatch) -> None:
+        self._take(batch.frames)
+
+    def write(self, data: bytes) -> None:
+        """Nothing is ever returned to be written."""
+
+    def publisher_left(self) -> None:
+        """The playlist waits for the publisher to return."""
+
+    def publisher_returned(self) -> None:
+        for rendition in self._renditions.values():
+            rendition.packager.publisher_returned()
+
+    def end(self, reason: str) -> None:
+        """The publisher has not returned: the playlist is complete."""
+        for rendition in self._renditions.values():
+            rendition.end()
+            rendition.forget_texts()
+        self.ended_at = self._clock.seconds()
+        self._waiting.close()
+        self._ended(self)
+
+    def _take(self, frames: Sequence[LiveFrame]) -> None:
+        now = self._wall_clock()
+        has_changed = False
+        for live in frames:
+            frame = live.frame
+            if frame.kind is MediaKind.VIDEO:
+                for number, one in tracks_of_video(frame):
+                    has_changed |= self._rendition(number).take((one,), now)
+                continue
+            if live.startup_key is not None:
+                self._sound_start[live.startup_key] = frame
+            for rendition in self._renditions.values() or (self._rendition(0),):
+                has_changed |= rendition.take((frame,), now)
+        if has_changed:
+            for rendition in self._renditions.values():
+                rendition.forget_texts()
+            if self._waiting:
+                self._waiting.release(self._is_there)
+
+    def _rendition(self, number: int) -> HlsRendition:
+        rendition = self._renditions.get(number)
+        if rendition is None:
+            window = Window(self._targets, self._settings.window, self._limits.hls_bytes)
+            rendition = HlsRendition(number, self.name, window, self._settings.window, self._note_left_out)
+            self._renditions[number] = rendition
+            rendition.take(self._sound_start.values(), self._wall_clock())
+        return rendition
+
+    def _note_left_out(self, reason: str) -> None:
+        if reason not in self._left_out:
+            self._left_out.add(reason)
+            self._log.warn("HLS of {stream} is without a track: {reason}", stream=self.key, reason=reason)
+
+    # -- waiting ---------------------------------------------------------------------------------------------
+
+    def _is_there(self, what: object) -> bool:
+        match what:
+            case (int(number), int(segment), int(part) | (None as part)):
+                return self._renditions[number].window.has(segment, part)
+            case (int(number), int(part)):
+                return self._renditions[number].window.next_part > part
+        return self.is_ready
+
+    @property
+    def longest_wait(self) -> float:
+        """Seconds within which every request is answered."""
+        duration = self._targets.duration
+        return _FIRST_WAIT if duration is None else float(_LONGEST_WAIT_TARGETS * duration)
+
+    @property
+    def target_duration(self) -> float:
+        """Seconds; 0 while it is not known."""
+        return float(self._targets.duration or 0)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a playlist."""
+        return any(rendition.window.is_ready for rendition in self._renditions.values())
+
+    def when_ready(self) -> Deferred[None] | None:
+        """Fires when there is a playlist, or after a bounded time; None if there is one."""
+        return (
+            None
+            if self.is_ready or self.ended_at is not None
+            else self._waiting.wait("ready", self.longest_wait)
+        )
+
+    def when_reached(self, rendition: int, segment: int, part: int | None) -> Deferred[None] | None:
+        """Fires when the playlist has this segment or part, or after a bounded time; None if it has it."""
+        if self._renditions[rendition].window.has(segment, part):
+            return None
+        return self._waiting.wait((rendition, segment, part), self.longest_wait)
+
+    def when_part(self, rendition: int, number: int) -> Deferred[None] | None:
+        """Fires when this part has come, or after a bounded time; None unless it is the one that comes next."""
+        if number != self._renditions[rendition].window.next_part or self.ended_at is not None:
+            return None
+        return self._waiting.wait((rendition, number), self.longest_wait)
+
+    # -- what there is ---------------------------------------------------------------------------------------
+
+    def has_rendition(self, number: int) -> bool:
+        rendition = self._renditions.get(number)
+        return rendition is not None and (rendition.window.is_ready or number == 0)
+
+    def has(self, rendition: int, segment: int, part: int | None) -> bool:
+        """Whether the playlist has this segment or part."""
+        return self._renditions[rendition].window.has(segment, part)
+
+    def is_far_ahead(self, rendition: int, segment: int, part: int | None) -> bool:
+        """Whether no player that has read the playlist asks for this."""
+        return self._renditions[rendition].window.is_far_ahead(segment, part)
+
+    def media_playlist(self, rendition: int, skip: bool, query: str) -> Body:
+        """The media playlist of a rendition as it is now."""
+        reports = [other.report for other in self._ready() if other.number != rendition]
+        return self._renditions[rendition].text(skip, query, reports)
+
+    def multivariant_playlist(self, query: str) -> bytes:
+        """The playlist that names the media playlists.
+
+        Args:
+            query: Follows their URIs, if there is any.
+        """
+        return multivariant_text([rendition.variant(query) for rendition in self._ready()]).encode()
+
+    def _ready(self) -> list[HlsRendition]:
+        return [one for _, one in sorted(self._renditions.items()) if one.window.is_ready]
+
+    def media(self, name: MediaName) -> bytes | None:
+        """A piece of media, if it is there."""
+        return self._renditions[name.rendition].media(name.piece, name.number)
+
+    def had(self, name: MediaName) -> bool:
+        """Whether a piece of media was there once."""
+        return self._renditions[name.rendition].had(name)
+
+    @property
+    def media_type(self) -> bytes:
+        tracks = [track for one in self._renditions.values() for track in one.window.tracks]
+        return b"video/mp4" if any(isinstance(track, VideoTrack) for track in tracks) else b"audio/mp4"
+
+    @property
+    def held_bytes(self) -> int:
+        """Media in memory."""
+        return sum(rendition.window.held_bytes for rendition in self._renditions.values())
+
+    @property
+    def windows(self) -> Iterable[Window]:
+        """What can be watched now, of each rendition; the first one is what most players show."""
+        return [rendition.window for _, rendition in sorted(self._renditions.items())]
