@@ -46,6 +46,8 @@ class RelayControl:
     memory: MemoryBudget
     _rtmp_ports: Callable[[], Sequence[tuple[str, int]]] = tuple
     warnings: Sequence[str] = ()
+    #: Each ends the player with a connection's name, for a reason, if it has one.
+    player_enders: list[Callable[[str, str], bool]] = attrs.field(factory=list)
     #: Destinations that were added while the server runs and are in no file: `reload` keeps them.
     _added: dict[str, DestinationSettings] = attrs.field(factory=dict)
     #: Destinations that were enabled or disabled while the server runs: what they are now, and what the configuration
@@ -189,6 +191,13 @@ class RelayControl:
         if stream is None or stream.publisher is None:
             raise NotThereError("nobody publishes this stream now: /streams lists them all")
         stream.publisher.publish_ended("ended by the operator of this server")
+
+    def end_play(self, connection: str) -> None:
+        """Disconnect a player, over RTMP or HTTP."""
+        if not any(end(connection, "ended by the operator of this server") for end in self.player_enders):
+            raise NotThereError(
+                "there is no player with this connection now: events name them in 'connection'"
+            )
 
     def _refuse_missing(self, name: str) -> None:
         if name not in self._destinations:

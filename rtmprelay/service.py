@@ -16,6 +16,7 @@ from twisted.internet.interfaces import (
     IReactorThreads,
     IReactorTime,
     IStreamClientEndpoint,
+    IStreamServerEndpoint,
 )
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
@@ -33,6 +34,7 @@ from rtmprelay.destinations.config_file import RelayFile
 from rtmprelay.destinations.manager import DestinationManager
 from rtmprelay.destinations.outlet import EndpointMaker, OutletContext
 from rtmprelay.destinations.settings import DestinationSettings
+from rtmprelay.errors import ConfigError
 from rtmprelay.event_bus import EventBus, LogSink
 from rtmprelay.event_log.log import EventLog
 from rtmprelay.event_log.settings import EventLogSettings
@@ -45,6 +47,7 @@ from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.rtmp.addresses import host_of
 from rtmprelay.rtmp.endpoint import TlsTrust, transport_endpoint
+from rtmprelay.rtmp.recheck import Recheck
 from rtmprelay.rtmp.server_factory import RtmpServerFactory, ServerSettings
 from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.merging import Merging
@@ -114,10 +117,7 @@ class RelayService(MultiService):
         pools = (self.factory.strangers_memory, self.factory.publishers_memory)
         self.memory = MemoryBudget(self.config.memory_limits, self.registry, steady(reactor), pools)
         self.factory.memory = self.memory
-        self._listeners = [
-            Listener(serverFromString(cast("IReactorCore", reactor), description), self.factory)
-            for description in self.config.listen
-        ]
+        self._listeners = [self._listener(description, self.factory) for description in self.config.listen]
         for listener in self._listeners:
             listener.setServiceParent(self)
         self.destinations = DestinationManager(
@@ -154,6 +154,8 @@ class RelayService(MultiService):
             )
             hls = self.hls
             self.memory.add_output(lambda: hls.held_bytes)
+        self.control.player_enders.append(self.factory.end_play)
+        self.recheck = Recheck(self.gate, self.config.recheck, steady(reactor), [self.factory.granted])
         self.http: HttpPart | None = None
         self._http_listener: Listener | None = None
         self._media_listener: Listener | None = None
@@ -169,16 +171,36 @@ class RelayService(MultiService):
                 refused_addresses=self.factory.refused_addresses,
                 hls=self.hls,
             )
+            self.control.player_enders.append(self.http.media.end)
+            self.recheck.add(self.http.media.granted)
             self._http_listener = self._listen_for_http(settings.listen, self.http.site)
             self._media_listener = self._listen_for_http(settings.media_listen, self.http.media_site)
 
     def _listen_for_http(self, description: str | None, site: IProtocolFactory) -> Listener | None:
         if description is None:
             return None
-        endpoint = serverFromString(cast("IReactorCore", self._clock), description)
-        listener = Listener(endpoint, site, "HTTP")
+        listener = self._listener(description, site, "HTTP")
         listener.setServiceParent(self)
         return listener
+
+    def _listener(self, description: str, factory: IProtocolFactory, protocol: str = "RTMP") -> Listener:
+        def make_endpoint() -> IStreamServerEndpoint:
+            endpoint: IStreamServerEndpoint = serverFromString(cast("IReactorCore", self._clock), description)
+            return endpoint
+
+        again = make_endpoint if description.startswith("ssl:") else None
+        return Listener(make_endpoint(), factory, protocol, again)
+
+    def reload_certificates(self) -> list[str]:
+        """Read the keys and certificates of all listeners again. The result says which cannot be used."""
+        problems = []
+        for listener in (*self._listeners, self._http_listener, self._media_listener):
+            try:
+                if listener is not None:
+                    listener.reload_certificate()
+            except ConfigError as error:
+                problems.append(str(error))
+        return problems
 
     @property
     def addresses(self) -> list[IAddress]:
@@ -231,6 +253,7 @@ class RelayService(MultiService):
         self.destinations.start()
         self.recordings.start()
         self.memory.start()
+        self.recheck.start()
         if self.hls is not None:
             self.hls.start()
         if self.http is not None:
@@ -244,6 +267,7 @@ class RelayService(MultiService):
     async def _stop(self, listeners_stopped: Deferred[object]) -> None:
         await listeners_stopped
         self.memory.stop()
+        self.recheck.stop()
         # All at once: a server or a disk that does not answer must not keep players waiting.
         parts = [self.recordings.stop(), self.destinations.stop(), self.factory.shut_down()]
         if self.hls is not None:

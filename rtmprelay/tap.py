@@ -29,6 +29,7 @@ from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
 from rtmprelay.interfaces import IReloadable
 from rtmprelay.rtmp.addresses import host_of
+from rtmprelay.secret import Secret
 from rtmprelay.service import RelayService
 
 #: What twistd looks for.
@@ -62,6 +63,8 @@ class _LoggingRelayService(RelayService):
     in_foreground = True
     #: The file that the observer writes to, if it is one.
     log_file: LogFile | None = None
+    #: Reads the HTTP tokens anew: for changes, and for reading.
+    reread_tokens: Callable[[], tuple[Secret | None, Secret | None]] | None = None
     #: Reads the destinations anew.
     reread: Callable[[], list[DestinationSettings]] | None = None
 
@@ -112,12 +115,24 @@ class _LoggingRelayService(RelayService):
     def reload(self) -> None:
         """Read all files again; one that cannot be used changes nothing."""
         self.reload_destinations()
+        self.reload_tokens()
+        for warning in self.reload_certificates():
+            self._log.error("The certificate stays as it is: {reason}", reason=warning)
         for plugin in (*self.config.authorizers, *self.config.hooks):
             if IReloadable.providedBy(plugin):
                 try:
                     plugin.reload()
                 except ConfigError as error:
                     self._log.error("What was read before stays: {reason}", reason=str(error))
+
+    def reload_tokens(self) -> None:
+        """Read the files of the HTTP tokens again; one that cannot be used changes nothing."""
+        if self.http is None or self.reread_tokens is None:
+            return
+        try:
+            self.http.access.set_tokens(*self.reread_tokens())
+        except ConfigError as error:
+            self._log.error("The tokens stay as they are: {reason}", reason=str(error))
 
     def reload_destinations(self) -> None:
         """Apply what has changed in the configuration files; a bad file changes nothing."""
@@ -200,6 +215,7 @@ def makeService(options: Options) -> RelayService:
     _raise_file_limit()
     service = _LoggingRelayService(options["config"])
     service.in_foreground = _in_foreground(options)
+    service.reread_tokens = options.http_tokens
     if options["relay-config"] or options.settings_file is not None:
         service.reread = partial(_reread, options)
     if not _of_twistd(options, "syslog") and not _of_twistd(options, "logger"):

@@ -103,10 +103,10 @@ WEB: dict[str, set[str]] = {
 JOINING: dict[str, set[str]] = {
     "config": ABOVE_SIBLINGS | SIBLINGS | {"logs", "outputs", "web.settings"},
     "control": ABOVE_SIBLINGS | SIBLINGS | {"web.api"},
-    "listener": {"rtmp"},
+    "listener": {"errors", "rtmp"},
     "service": {"listener"} | ABOVE_SIBLINGS | SIBLINGS | {"config", "logs", "control", "outputs", "web"},
     "banner": {"config"},
-    "tap": {"errors", "interfaces", "rtmp", "destinations", "logs", "config", "banner", "service"},
+    "tap": {"errors", "secret", "interfaces", "rtmp", "destinations", "logs", "config", "banner", "service"},
     "screen": set(),
     "demo": ABOVE_SIBLINGS
     | SIBLINGS

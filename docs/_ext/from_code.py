@@ -56,6 +56,8 @@ _VALUES = {
     "max-event-log-size": "SIZE",
     "keep-event-log": "TIME",
     "ban": "COUNT/TIME",
+    "recheck": "TIME",
+    "http-read-token": "TOKEN",
     "keep-free": "SIZE",
     "app-quota": "APP=SIZE",
     "log-level": "LEVEL",
@@ -246,7 +248,12 @@ def default_of(field: attrs.Attribute[Any]) -> str:
 
 
 #: Fields of a group of limits that are none.
-NOT_LIMITS = {("HttpSettings", "listen"), ("HttpSettings", "token")}
+NOT_LIMITS = {
+    ("HttpSettings", "listen"),
+    ("HttpSettings", "media_listen"),
+    ("HttpSettings", "token"),
+    ("HttpSettings", "read_token"),
+}
 
 
 class LimitList(FromCode):

@@ -36,6 +36,7 @@ from rtmprelay.outputs.hls.settings import (
 )
 from rtmprelay.quantities import quoted, read_duration, read_size
 from rtmprelay.recording.settings import SHORTEST_SEGMENT, SMALLEST_SEGMENT, RecordingSettings
+from rtmprelay.secret import Secret
 from rtmprelay.web.settings import HttpSettings, read_origin, read_token, token_from
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
 
@@ -132,6 +133,18 @@ class Options(OptionsOrFile):
             None,
             "Shut out an address that sends so many wrong keys or tokens in so much time, for as long: 20/10m.",
         ],
+        [
+            "recheck",
+            None,
+            None,
+            "Ask the authorizers again about those who publish and play after this time, such as 5m.",
+        ],
+        [
+            "http-read-token",
+            None,
+            None,
+            "The token that a request needs to read the status, too: TOKEN or file:PATH.",
+        ],
         ["log-level", None, "info", "The lowest level that is logged: debug, info, warn or error."],
         ["log-format", None, "text", "The format of the log: text or json."],
         *hls_options.PARAMETERS,
@@ -219,6 +232,7 @@ class Options(OptionsOrFile):
             hls=self.hls(),
             relay_config=self["relay-config"],
             ban=self._optional("ban", read_ban),
+            recheck=self._optional("recheck", lambda text: read_duration(text, 1.0)),
             open=bool(self["open"]),
             warnings=command_line_warnings(self, self.given(self._arguments)),
             event_log=self.event_log(),
@@ -272,14 +286,13 @@ class Options(OptionsOrFile):
         """What is served over HTTP, and who may ask for it."""
         listen = self._optional("http-status", _http_description)
         media_listen = self._optional("http-media", _listen_description)
-        token = self._optional("http-token", read_token)
-        if listen is not None and token is None:
-            try:
-                token = token_from()
-            except ConfigError as error:
-                raise UsageError(str(error)) from error
-        if listen is None and token is not None:
-            raise UsageError("--http-token needs --http-status, which says where to listen")
+        try:
+            token, read_token_ = self.http_tokens()
+        except ConfigError as error:
+            raise UsageError(str(error)) from error
+        for option in ("http-token", "http-read-token"):
+            if listen is None and self[option] is not None:
+                raise UsageError(f"--{option} needs --http-status, which says where to listen")
         if listen is None and media_listen is None and self["http-cors"]:
             raise UsageError("--http-cors needs --http-status or --http-media, which say where to listen")
         cors = tuple(self._checked("http-cors", origin, read_origin) for origin in self["http-cors"])
@@ -288,8 +301,28 @@ class Options(OptionsOrFile):
         except ConfigError as error:
             raise UsageError(f"--trusted-proxy: {error}") from error
         return HttpSettings(
-            listen=listen, media_listen=media_listen, token=token, cors=cors, trusted_proxies=proxies
+            listen=listen,
+            media_listen=media_listen,
+            token=token if listen is not None else None,
+            read_token=read_token_,
+            cors=cors,
+            trusted_proxies=proxies,
         )
+
+    def http_tokens(self) -> tuple[Secret | None, Secret | None]:
+        """The tokens for changes and for reading. Each call reads their files again.
+
+        Raises:
+            ConfigError: One of them cannot be used; the message does not contain it.
+        """
+        tokens: list[Secret | None] = []
+        for option in ("http-token", "http-read-token"):
+            try:
+                tokens.append(None if self[option] is None else read_token(self[option]))
+            except ConfigError as error:
+                raise ConfigError(f"--{option}: {error}") from None
+        control, reading = tokens
+        return (control or token_from() if self["http-status"] else control), reading
 
     def hls(self) -> HlsSettings:
         """Which streams can be watched as HLS, and how."""

@@ -84,6 +84,8 @@ class RelayConfig:
     admission_limits: AdmissionLimits = attrs.field(factory=AdmissionLimits)
     memory_limits: MemoryLimits = attrs.field(factory=MemoryLimits)
     guess_limits: GuessLimits = attrs.field(factory=GuessLimits)
+    #: Seconds after which the authorizers are asked again about those who publish and play; None for never.
+    recheck: float | None = None
     #: Addresses that send too many wrong keys, passwords and tokens are shut out for a while; None for never.
     ban: Ban | None = None
     hls_limits: HlsLimits = attrs.field(factory=HlsLimits)

@@ -92,6 +92,11 @@ class HttpViewer(Consumer):
         self._report = PlayReport(connection_id, stream.key, self, self._began)
         self._timer: IDelayedCall | None = None
 
+    @property
+    def connection_id(self) -> str:
+        """Its name in the log and in events."""
+        return self._connection_id
+
     # -- for subclasses --------------------------------------------------------------------------------------
 
     def open(self) -> None:

@@ -33,7 +33,7 @@ class Connecting:
         logins = connection.factory.logins
         check = logins.check(connection.client_host, request.app, request.credentials, now)
         self._check = check.addCallback(self._checked, request).addErrback(connection.handling_failed)
-        connection.leave_unread(request.request_id)
+        connection.unread.leave(request.request_id)
 
     def cancel(self) -> None:
         """The client is gone."""
@@ -49,7 +49,7 @@ class Connecting:
         else:
             self._accept(request, login)
         connection.flush()
-        connection.read_again()
+        connection.unread.read_again()
 
     def _accept(self, request: ConnectRequested, login: LoginAccepted | None) -> None:
         connection = self._connection

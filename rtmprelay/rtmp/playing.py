@@ -72,6 +72,10 @@ class Playing:
         self.connection = connection
         self.players: dict[int, Player] = {}
 
+    def has(self, stream_id: int) -> bool:
+        """Whether the client plays on this message stream."""
+        return stream_id in self.players
+
     def requested(self, request: PlayRequested) -> None:
         """Ask the gate whether the client may play."""
         self.connection.ask_permission(Action.PLAY, request, self._allowed, self._refused)
@@ -166,6 +170,12 @@ class Playing:
             if player.stream.publisher is not None:
                 player.publisher_left()
             self._end(stream_id, "the server stops")
+
+    def end(self, stream_id: int, reason: str) -> None:
+        """End a play for the operator, or because it is not allowed any more."""
+        self.connection.session.end_stream(stream_id, "error", StatusCode.PLAY_FAILED, reason)
+        self._end(stream_id, reason)
+        self.connection.close_soon(reason)
 
     def connection_lost(self, reason: str) -> None:
         """End all plays because the client is gone."""

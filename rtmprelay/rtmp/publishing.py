@@ -119,6 +119,10 @@ class Publishing:
         self.connection = connection
         self.publications: dict[int, Publication] = {}
 
+    def has(self, stream_id: int) -> bool:
+        """Whether the client publishes on this message stream."""
+        return stream_id in self.publications
+
     def requested(self, request: PublishRequested) -> None:
         """Ask the gate whether the client may publish."""
         self.connection.ask_permission(Action.PUBLISH, request, self._allowed, self._refused)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, assert_never, cast
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IAddress, IDelayedCall
@@ -22,6 +23,8 @@ from rtmprelay.rtmp.permission import Permissions
 from rtmprelay.rtmp.playing import Player, Playing
 from rtmprelay.rtmp.publishing import Publishing
 from rtmprelay.rtmp.reading_pace import Reading
+from rtmprelay.rtmp.recheck import Granted
+from rtmprelay.rtmp.unread import UnreadSocket
 from rtmprelay.session.adobe import without_login
 from rtmprelay.session.reports import (
     CommandNotUnderstood,
@@ -88,6 +91,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         self.peer = describe_address(address)
         # A failure after a verdict may be the client's: media that came before the verdict may exceed a limit.
         self.permissions = Permissions(factory.gate, self.handling_failed)
+        self.unread = UnreadSocket(self)
         self._connecting = Connecting(self)
         self._publishing = Publishing(self)
         self._playing = Playing(self)
@@ -100,8 +104,8 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         self._refusals = 0
         self._was_rejected = False
         self._small_events = 0
-        # The transport, while it is left unread because the answer to a publish is awaited.
-        self._unread_transport: Any = None
+        # What was allowed last on each message stream.
+        self._granted: dict[int, AccessRequest] = {}
 
     def emit(self, event: events.ConnectionEvent) -> None:
         self.factory.events.publish(event)
@@ -110,6 +114,11 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
     def client_host(self) -> str:
         """Not `host`, which may be a proxy's. A unix socket has none."""
         return str(getattr(self.transport and self.transport.getPeer(), "host", ""))
+
+    @property
+    def publishes(self) -> bool:
+        """Whether the client publishes anything."""
+        return bool(self._publishing.publications)
 
     def report_refusal(self, refusal: Refusal) -> None:
         """Tell that something was refused, or count it."""
@@ -272,6 +281,23 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         # Last, because a caller that waits for the end expects all events to have come before.
         self.factory.forget(self)
 
+    def end_plays(self, reason: str) -> bool:
+        """End all that the client plays; whether it plays anything."""
+        playing = list(self._playing.players)
+        for stream_id in playing:
+            self._playing.end(stream_id, reason)
+        return bool(playing)
+
+    def granted(self) -> list[Granted]:
+        """What the client was allowed and still does, each with what ends it for a reason."""
+        parts = (self._publishing, self._playing)
+        return [
+            (access, partial(part.end, stream_id))
+            for stream_id, access in self._granted.items()
+            for part in parts
+            if part.has(stream_id)
+        ]
+
     def shut_down(self) -> None:
         """Tell the client that the server stops, and close."""
         self._publishing.server_stops()
@@ -313,34 +339,15 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             if self.is_closing or not self.session.is_pending(request.request_id):
                 return
             if verdict.allowed:
+                self._granted[request.stream_id] = access
                 allowed(request, self._clock.seconds())
             else:
                 refused(request, verdict.reason)
             self.flush()
-            self.read_again()
+            self.unread.read_again()
 
         self.permissions.ask(request.stream_id, access, decided)
-        self.leave_unread(request.request_id)
-
-    def leave_unread(self, request_id: int) -> None:
-        """Do not read the socket while this request is awaited. The client may send media at once, and then loses none.
-
-        What comes nevertheless is held by the session, within its bounds. A connection that publishes already is read on.
-        """
-        awaited = self.session.requests.awaited == request_id
-        if awaited and not self._publishing.publications and self._unread_transport is None:
-            self._unread_transport = self.transport
-            cast(Any, self.transport).pauseProducing()
-
-    def read_again(self) -> None:
-        """A request has been answered. What is held is read now, unless `dataReceived` is about to do that."""
-        unread, self._unread_transport = self._unread_transport, None
-        if unread is None or self.is_closing:
-            return
-        if self.session.has_held_data:
-            self.dataReceived(b"")
-        if not self.is_closing:
-            unread.resumeProducing()
+        self.unread.leave(request.request_id)
 
     def reject(self, request_id: int, code: str, reason: str) -> None:
         """Refuse a request of the client."""

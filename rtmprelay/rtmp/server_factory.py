@@ -23,6 +23,7 @@ from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.rtmp.admission import Admission, AdmissionLimits
 from rtmprelay.rtmp.permission import Logins
 from rtmprelay.rtmp.reading_pace import ReadingPace
+from rtmprelay.rtmp.recheck import Granted
 from rtmprelay.rtmp.server import RtmpServerProtocol
 from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.streams.memory_budget import MemoryBudget
@@ -179,6 +180,15 @@ class RtmpServerFactory(_ServerFactory):
             waiting, self._waiting_for_drain = self._waiting_for_drain, []
             for drained in waiting:
                 drained.callback(None)
+
+    def granted(self) -> list[Granted]:
+        """What clients were allowed and still do, each with what ends it for a reason."""
+        return [one for connection in self.connections for one in connection.granted()]
+
+    def end_play(self, connection_id: str, reason: str) -> bool:
+        """End what a connection plays; whether it plays anything."""
+        connection = self._connections.get(connection_id)
+        return connection is not None and connection.end_plays(reason)
 
     def shut_down(self) -> Deferred[None]:
         """Tell all clients that the server stops. Fires when the last connection has ended."""

@@ -72,7 +72,7 @@ class HttpPart:
         refused_addresses = refused_addresses or RefusedAddresses(clock)
         gate = gate or Gate((), clock)
         guard = gate.guard
-        access = ControlAccess(settings.token, refusals, guard)
+        self.access = access = ControlAccess(settings.token, refusals, guard, settings.read_token)
         event_readers = AddressQuota(
             "max_event_readers_per_address", settings.max_event_readers_per_address, refused_addresses.note
         )
@@ -111,6 +111,7 @@ class HttpPart:
             events=self._events.add,
             metrics=MetricsPage(collector, scheduler, clock).respond,
             find_media=media_routes.find,
+            access=access,
         )
         self.site = RelaySite(settings, self._routes.respond, scheduler, clock, refused_addresses, guard)
         self.media_site = RelaySite(

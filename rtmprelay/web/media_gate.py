@@ -33,6 +33,11 @@ class MediaGate:
         self._refusals = refusals
         self._name_size = name_size
         self._numbers = count(1)
+        self._granted: dict[str, AccessRequest] = {}
+
+    def granted(self, connection: str) -> AccessRequest | None:
+        """What was asked for a connection that is going on."""
+        return self._granted.get(connection)
 
     def ask(self, request: RelayRequest, key: str, send: SendMedia) -> Result:
         """Call `send` if the client may play the stream, now or when the verdict comes."""
@@ -59,6 +64,8 @@ class MediaGate:
         if request.finished or request._disconnected:
             return None
         if verdict.allowed:
+            self._granted[question.connection] = question
+            request.notifyFinish().addBoth(lambda _: self._granted.pop(question.connection, None))
             return send(question.connection)
         refusal = PlayRefused(
             connection=question.connection, stream=question.stream, peer=request.peer, reason=verdict.reason

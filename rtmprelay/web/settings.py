@@ -33,6 +33,8 @@ class HttpSettings:
     media_listen: str | None = None
     #: The token that a request needs to change anything; None allows no changes.
     token: Secret | None = None
+    #: The token that a request needs to read the status, too; None lets everybody read who reaches the port.
+    read_token: Secret | None = None
     #: Origins whose pages may read status and media, or `*` for all.
     cors: tuple[str, ...] = ()
     #: Proxies whose X-Forwarded-For says who the client is.

@@ -86,6 +86,7 @@ def test_every_limit_of_the_settings_is_documented() -> None:
         "listen",
         "media_listen",
         "token",
+        "read_token",
         "cors",
         "trusted_proxies",
     }

@@ -66,6 +66,9 @@ class RelayControl(Protocol):
     def end_publish(self, key: str) -> None:
         """Disconnect the publisher of a stream."""
 
+    def end_play(self, connection: str) -> None:
+        """Disconnect a player, over RTMP or HTTP."""
+
 
 class Control:
     """Adds, removes, enables and reconnects destinations, and disconnects publishers."""
@@ -155,6 +158,18 @@ class Control:
         async def end(request: RelayRequest) -> Response:
             self._relay.end_publish(key)
             self._applied(request, "publisher sent away", key)
+            return _NO_CONTENT
+
+        return self._change(request, end)
+
+    # -- players ---------------------------------------------------------------------------------------------
+
+    def end_play(self, request: RelayRequest, connection: str) -> Deferred[Response]:
+        """DELETE /players/{connection}"""
+
+        async def end(request: RelayRequest) -> Response:
+            self._relay.end_play(connection)
+            self._applied(request, "player sent away", connection)
             return _NO_CONTENT
 
         return self._change(request, end)

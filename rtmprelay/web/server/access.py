@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+from collections.abc import Callable, Sequence
 
 from rtmprelay.access.guessing import GuessGuard
 from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.events import ControlRefused
 from rtmprelay.secret import Secret
 from rtmprelay.web.server.request import RelayRequest
-from rtmprelay.web.server.responses import BEARER_CHALLENGE, HttpError
+from rtmprelay.web.server.responses import BEARER_CHALLENGE, READING_CHALLENGE, HttpError
 
 #: Headers that a page of another origin may send. Without Authorization it cannot make changes.
 _CROSS_ORIGIN_HEADERS = (
@@ -25,13 +26,28 @@ class ControlAccess:
     """
 
     def __init__(
-        self, token: Secret | None, refusals: RefusalReports, guard: GuessGuard | None = None
+        self,
+        token: Secret | None,
+        refusals: RefusalReports,
+        guard: GuessGuard | None = None,
+        read_token: Secret | None = None,
     ) -> None:
         self._token = token
+        self._read_token = read_token
         self._refusals = refusals
         self._guard = guard
         #: Requests with a wrong token so far.
         self.refused = 0
+
+    def set_tokens(self, token: Secret | None, read_token: Secret | None) -> None:
+        """Use other tokens from now on."""
+        self._token = token
+        self._read_token = read_token
+
+    @property
+    def asks_readers(self) -> bool:
+        """Whether reading needs a token, too."""
+        return self._read_token is not None
 
     @property
     def changes_allowed(self) -> bool:
@@ -44,8 +60,11 @@ class ControlAccess:
         if not header or self._token is None:
             return False
 
+        return await self._check(request, lambda: self._is_right(header))
+
+    async def _check(self, request: RelayRequest, is_right: Callable[[], bool]) -> bool:
         async def check() -> bool:
-            return self._is_right(header)
+            return is_right()
 
         if self._guard is None:
             right = await check()
@@ -58,6 +77,30 @@ class ControlAccess:
     def _is_right(self, header: str) -> bool:
         scheme, _, token = header.partition(" ")
         return scheme.lower() == "bearer" and Secret(token.strip()) == self._token
+
+    def _may_read(self, header: str) -> bool:
+        """Both tokens are good for reading, also as the password that a browser asks for."""
+        scheme, _, text = header.partition(" ")
+        if scheme.lower() == "basic":
+            text = _password(text.strip())
+        elif scheme.lower() != "bearer":
+            return False
+        given = Secret(text.strip())
+        # Both are compared, so that the time does not tell which one there is.
+        matches = [given == token for token in (self._read_token, self._token) if token is not None]
+        return any(matches)
+
+    async def require_reading(self, request: RelayRequest) -> None:
+        """Raise `HttpError` unless the request may read the status."""
+        header = request.header(b"Authorization")
+        if not self.asks_readers or (header and await self._check(request, lambda: self._may_read(header))):
+            return
+        raise HttpError(
+            401,
+            "a token is needed to read this: send --http-read-token as 'Authorization: Bearer TOKEN', or as the"
+            " password that a browser asks for",
+            READING_CHALLENGE,
+        )
 
     async def require(self, request: RelayRequest) -> None:
         """Raise `HttpError` unless the request may change things."""
@@ -81,6 +124,14 @@ class ControlAccess:
     def _report_wrong_token(self, request: RelayRequest) -> None:
         self.refused += 1
         self._refusals.report(request.client_host, ControlRefused(peer=request.peer))
+
+
+def _password(encoded: str) -> str:
+    """The password of HTTP's Basic authentication; empty if it cannot be read."""
+    try:
+        return base64.b64decode(encoded, validate=True).decode("ascii").partition(":")[2]
+    except ValueError:
+        return ""
 
 
 class CorsPolicy:

@@ -209,7 +209,7 @@ def until_gone(request: RelayRequest, work: Coroutine[Deferred[Any], Any, _T]) -
 
 
 # What a request is answered with: a response, now or later; None if the handler writes to the request itself.
-Result = Response | Deferred[Response] | Deferred[None] | None
+Result = Response | Deferred[Response] | Deferred[None] | Deferred[Response | None] | None
 
 
 # -- JSON bodies: errors name the place and the field, never the value ---------------------------------------
