@@ -48,8 +48,10 @@ def test_tokens_are_read_from_their_files_again(tmp_path: Path) -> None:
         (tmp_path / name).write_text(f"the-first-token-to-{name}")
     options = Options()
     options.parseOptions(
-        ["--http-status", ":0"]
-        + [f"--http-token=file:{tmp_path / 'control'}", f"--http-read-token=file:{tmp_path / 'read'}"]
+        [
+            *("--http-status", ":0", "--http-token", f"file:{tmp_path / 'control'}"),
+            *("--http-read-token", f"file:{tmp_path / 'read'}"),
+        ]
     )
     (tmp_path / "read").write_text("the-second-token-to-read")
     control, read = options.http_tokens()
