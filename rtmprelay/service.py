@@ -150,7 +150,12 @@ class RelayService(MultiService):
         self.hls: Hls | None = None
         if self.config.hls.match:
             self.hls = Hls(
-                self.config.hls, self.config.hls_limits, self.registry, self.events, steady(reactor)
+                self.config.hls,
+                self.config.hls_limits,
+                self.registry,
+                self.events,
+                steady(reactor),
+                call_in_reactor=_caller_from_threads(reactor),
             )
             hls = self.hls
             self.memory.add_output(lambda: hls.held_bytes)
@@ -170,6 +175,8 @@ class RelayService(MultiService):
                 refusals=self._refusals,
                 refused_addresses=self.factory.refused_addresses,
                 hls=self.hls,
+                recordings=self.config.recording.folder if settings.recordings else None,
+                in_thread=_thread_caller(reactor),
             )
             self.control.player_enders.append(self.http.media.end)
             self.recheck.add(self.http.media.granted)
@@ -271,7 +278,7 @@ class RelayService(MultiService):
         # All at once: a server or a disk that does not answer must not keep players waiting.
         parts = [self.recordings.stop(), self.destinations.stop(), self.factory.shut_down()]
         if self.hls is not None:
-            self.hls.stop()
+            parts.append(self.hls.stop())
         if self.http is not None:
             parts.append(self.http.stop())
         await gatherResults(parts)

@@ -24,12 +24,15 @@ COMMANDS = {
     "outages": "say what was lost while a destination was out, and where it is recorded",
     "report": "write a page with plots: recordings, viewers, destinations",
     "sql": "answer any question about the tables",
+    "versions": "list the versions of a catalogue, for --as-of",
+    "compact": "join the small files of a catalogue, so that questions open few",
+    "vacuum": "delete what only old versions of a catalogue need",
     "package": "write a file with this program for spark-submit --py-files",
 }
 
 #: What each extra installs; the smaller one is named where it is enough.
 _EXTRAS = {
-    **dict.fromkeys(("duckdb", "numpy", "pyarrow"), "catalogue"),
+    **dict.fromkeys(("deltalake", "duckdb", "numpy", "pyarrow"), "catalogue"),
     **dict.fromkeys(("pandas", "py4j", "pyspark"), "spark"),
 }
 

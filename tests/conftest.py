@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +103,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadgroup`, one worker has all tests of Spark about event logs and another one all others: more sessions
-    would take all memory, and with a single one all would wait for it in the end.
+    """With `--dist loadgroup`, one worker has all tests that share a session of Spark; in the full run another one those of
+    event logs. More sessions would take all memory, and with a single one all would wait for it in the end.
 
     So are those of a module in which one server goes through all of them, and all that need a browser: it takes seconds
     to start. The marks for that, `xdist_group`, are not seen by pytest-xdist 3.8 with pytest 9.2.
@@ -112,16 +113,27 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         return None
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
+    is_full = bool(config.getoption("full"))
+
     class SharersTogether(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             module = nodeid.partition("::")[0]
             if "spark" in module:
-                return "spark events" if "test_event_" in module else "spark"
+                return _spark_group(module, is_full)
             if "/test_dashboard_" in module or module.endswith("_browser.py"):
                 return "browser"
             return module if module.endswith(ONE_FOR_ALL) else nodeid
 
     return SharersTogether(config, log)
+
+
+@cache
+def _spark_group(module: str, is_full: bool) -> str:
+    """Which tests of Spark's folder run on one worker: those of a module, or of all that use the session."""
+    if is_full:
+        return "spark events" if "test_event_" in module else "spark"
+    text = (Path(__file__).parent.parent / module).read_text(encoding="utf-8")
+    return "spark" if "SparkSession" in text or '("spark")' in text else module
 
 
 @pytest.fixture(scope="module")

@@ -94,10 +94,12 @@ WEB: dict[str, set[str]] = {
     "web.events": {"", "interfaces", "events", "web.settings", "web.server", "web.api"},
     "web.metrics": {"", "interfaces", "events", "streams", "web.server", "web.api"},
     "web.page": {"web.server"},
+    "web.media_gate": {"access", "secret", "web.server"} | EVENTS,
+    "web.recordings": {"errors", "media", "flv", "mp4", "hls", "web.server", "web.media_gate"},
     "web": EVENTS
-    | {"errors", "secret", "wire", "mp4", "hls", "streams", "access", "outputs"}
+    | {"errors", "secret", "quantities", "wire", "mp4", "hls", "streams", "access", "outputs"}
     | {"web.settings", "web.server"}
-    | {"web.api", "web.events", "web.metrics", "web.page"},
+    | {"web.api", "web.events", "web.metrics", "web.page", "web.recordings", "web.media_gate"},
 }
 #: Where everything meets.
 JOINING: dict[str, set[str]] = {

@@ -72,6 +72,7 @@ _VALUES = {
     "http-media": "ENDPOINT",
     "hls": "GLOB",
     "hls-part": "TIME",
+    "hls-variants": "PATTERN",
     "hls-segment": "TIME",
     "hls-window": "TIME",
     "hls-dir": "DIR",

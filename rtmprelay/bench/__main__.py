@@ -17,6 +17,7 @@ import attrs
 
 from rtmprelay.bench import report
 from rtmprelay.bench.cases import QUICK, Plan, cases
+from rtmprelay.bench.hls import measure_hls
 from rtmprelay.bench.measurement import allow_many_files, measure
 from rtmprelay.bench.plot import cpu_plot, latency_plot
 from rtmprelay.bench.profiling import as_text
@@ -54,8 +55,8 @@ def _parser() -> argparse.ArgumentParser:
         "workload",
         nargs="?",
         default="all",
-        choices=[*WORKLOADS, "all", "draw"],
-        help="what to measure; draw: make tables and plots of a --json file again (default: all, half an hour)",
+        choices=[*WORKLOADS, "all", "hls", "draw"],
+        help="what to measure; hls: viewers of low-latency HLS, ours alone; draw: make tables and plots of a --json file again (default: all, half an hour)",
     )
     add("--quick", action="store_true", help="one short round of everything: about a minute")
     add("--players", type=_numbers(1, 2000), help="fan-out: 50,200,500,1000")
@@ -109,6 +110,8 @@ def _stopped(number: int, frame: object) -> NoReturn:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
+    if options.workload == "hls":
+        return _measure_hls(options)
     if options.workload == "draw":
         if options.json is None:
             parser.error("draw needs --json FILE")
@@ -126,6 +129,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if any(row.errors for row in rows):
         return FAILED
     return NOISY if any(row.doubts() for row in rows) else 0
+
+
+def _measure_hls(options: argparse.Namespace) -> int:
+    allow_many_files()
+    failed = 0
+    for part in ("333ms", "200ms"):
+        for viewers in options.players or (1, 100):
+            figures = measure_hls(viewers, options.seconds or 8.0, part)
+            failed += figures.failed
+            sys.stdout.write("\n".join(figures.lines()) + "\n")
+    return FAILED if failed else 0
 
 
 def _measure_all(options: argparse.Namespace) -> list[Comparison]:

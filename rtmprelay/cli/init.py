@@ -40,6 +40,7 @@ _EXAMPLES = {
     "hls": '["live/*"]',
     "hls-dir": '"hls"',
     "hls-sign-key": '"file:hls.key"',
+    "hls-variants": '["live/*_{low,high}"]',
     "hook": '["jsonl:events.jsonl"]',
     "http-cors": '["https://example.org"]',
     "http-media": '":8081"',

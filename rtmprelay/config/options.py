@@ -27,6 +27,7 @@ from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import SMALLEST_FILE, EventLogSettings
 from rtmprelay.files.disk import check_folder
 from rtmprelay.files.free_space import DEFAULT_KEEP_FREE, read_keep_free
+from rtmprelay.hls.variant_groups import VariantGroup
 from rtmprelay.outputs.hls.settings import (
     SHORTEST_WINDOW,
     HlsSettings,
@@ -59,6 +60,7 @@ class Options(OptionsOrFile):
         "http-cors",
         "trusted-proxy",
         "hls",
+        "hls-variants",
     )
 
     synopsis = "[--listen ENDPOINT ...] [--relay-to URL ...] [options]"
@@ -153,6 +155,7 @@ class Options(OptionsOrFile):
     optFlags = [
         ["record-all", None, "Record every stream."],
         ["open", None, "Anybody may publish: say that this is meant, and there is no warning."],
+        ["http-recordings", None, "Let those who may play a stream watch its recordings over HTTP."],
         ["event-log-gzip", None, "Compress event log files when they are finished."],
         [
             "check-destinations",
@@ -181,6 +184,10 @@ class Options(OptionsOrFile):
     def opt_hls(self, glob: str) -> None:
         """Let the streams whose APP/NAME matches, such as '*' or live/*, be watched as HLS; may be given several times."""
         self["hls"].append(glob)
+
+    def opt_hls_variants(self, pattern: str) -> None:
+        """Streams under several names that are variants of one, such as 'live/*_{low,mid,high}': live/NAME/index.m3u8 has them all; may be given several times."""
+        self["hls-variants"].append(pattern)
 
     def opt_http_cors(self, origin: str) -> None:
         """A web origin whose pages may read status and media, such as https://example.org, or *; may be given several times."""
@@ -300,6 +307,11 @@ class Options(OptionsOrFile):
             proxies = read_proxies(self["trusted-proxy"])
         except ConfigError as error:
             raise UsageError(f"--trusted-proxy: {error}") from error
+        recordings = bool(self["http-recordings"])
+        if recordings and listen is None and media_listen is None:
+            raise UsageError(
+                "--http-recordings needs --http-status or --http-media, which say where to listen"
+            )
         return HttpSettings(
             listen=listen,
             media_listen=media_listen,
@@ -307,6 +319,7 @@ class Options(OptionsOrFile):
             read_token=read_token_,
             cors=cors,
             trusted_proxies=proxies,
+            recordings=recordings,
         )
 
     def http_tokens(self) -> tuple[Secret | None, Secret | None]:
@@ -338,6 +351,9 @@ class Options(OptionsOrFile):
             folder=self._optional("hls-dir", check_folder),
             anonymous=bool(self["hls-anonymous"]),
             sign_key=self._optional("hls-sign-key", hls_options.read_sign_key),
+            variants=tuple(
+                self._checked("hls-variants", one, VariantGroup.read) for one in self["hls-variants"]
+            ),
         )
 
     def recording(self) -> RecordingSettings:

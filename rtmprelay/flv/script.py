@@ -7,6 +7,8 @@ stream, and most of them mean nothing to a relay.
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Mapping
 
 from rtmprelay.amf.amf0 import AmfValue, Budget, EcmaArray, decode_first, encode
@@ -15,6 +17,7 @@ from rtmprelay.errors import ProtocolError
 _ON_METADATA = encode("onMetaData")
 _SET_DATA_FRAME = encode("@setDataFrame")
 _CLEAR_DATA_FRAME = encode("@clearDataFrame")
+_NUMBER_MARKER = b"\x00"
 _SET_METADATA = _SET_DATA_FRAME + _ON_METADATA
 
 
@@ -38,6 +41,19 @@ def decode_metadata(payload: bytes, budget: Budget | None = None) -> dict[str, A
     except ProtocolError:
         return None
     return dict(values) if isinstance(values, dict) else None
+
+
+def find_number(head: bytes, name: str) -> float | None:
+    """A number in the beginning of a file with metadata, without reading all of the metadata; None if it is not there.
+
+    An index of keyframes may be many times as long as everything else.
+    """
+    marked = len(name).to_bytes(2) + name.encode() + _NUMBER_MARKER
+    at = head.find(marked) + len(marked)
+    if at < len(marked) or at + 8 > len(head):
+        return None
+    (value,) = struct.unpack_from(">d", head, at)
+    return float(value) if math.isfinite(value) and value >= 0 else None
 
 
 def is_metadata(payload: bytes) -> bool:

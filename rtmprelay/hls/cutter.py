@@ -14,9 +14,7 @@ import math
 from itertools import pairwise
 from statistics import median
 
-import attrs
-
-from rtmprelay.flv.tags import Content
+from rtmprelay.hls.cuts import CodedFrame, Cut, Part, SegmentEnd, Targets
 from rtmprelay.hls.samples import Packets, Pictures
 from rtmprelay.hls.timeline import MediaTimeline
 from rtmprelay.media import MediaKind, milliseconds_between
@@ -40,6 +38,11 @@ _UNKNOWN_INTERVAL = 8.0
 #: Seconds by which PROGRAM-DATE-TIME may lag before it is anchored anew.
 _SMALLEST_ABSENCE = 0.1
 
+#: Seconds by which the clock of an encoder may be slow before that counts as an absence, and over which this is measured: in
+#: shorter times the network may be what is slow.
+_LARGEST_DRIFT = 0.5
+_DRIFT_MEASURED_OVER = 60.0
+
 #: Seconds of sound without pictures after which parts are cut without them.
 _PATIENCE = 0.5
 
@@ -48,80 +51,6 @@ _ALL = 1 << 62
 
 #: No step between frames is longer while the target is not known.
 _FIRST_STEP_MS = 5000
-
-
-@attrs.define
-class Targets:
-    """The lengths that a playlist promises, in seconds.
-
-    Attributes:
-        part: How long parts should be; 0 for whole segments only.
-        segment: A segment ends at the first keyframe that comes so long after its begin.
-        part_target: PART-TARGET, once it is known.
-        duration: EXT-X-TARGETDURATION, once it is known.
-    """
-
-    part: float
-    segment: float
-    part_target: float | None = None
-    duration: int | None = None
-
-    @property
-    def longest_segment(self) -> float:
-        """What still rounds to the target duration."""
-        return math.inf if self.duration is None else self.duration + 0.499
-
-    @property
-    def longest_part(self) -> float:
-        return self.part_target if self.part else self.longest_segment  # type: ignore[return-value]
-
-    def choose_part(self, interval: float) -> None:
-        """Choose PART-TARGET for frames that come at this interval: no part has room for a fraction of one."""
-        count = max(1, int(self.part / interval + 0.05))
-        # Few frames in a part leave little room for jitter.
-        slack = 1.02 if count >= 8 else 1.08
-        self.part_target = math.ceil(count * interval * slack * 1000) / 1000
-
-    def choose_duration(self, first_segment: float) -> None:
-        self.duration = max(1, int(first_segment * 1.05 + 0.5), math.ceil(self.part_target or 0))
-
-
-@attrs.frozen
-class Part:
-    """A part of a segment; without parts, all of it.
-
-    Attributes:
-        date: When it begins, in seconds since 1970.
-        independent: Decoding can begin with it.
-    """
-
-    duration: float
-    date: float
-    independent: bool
-    data: bytes
-
-
-@attrs.frozen
-class SegmentEnd:
-    """The parts since the last one are a segment."""
-
-
-@attrs.frozen
-class CodedFrame:
-    """Coded media of a track.
-
-    Attributes:
-        now: When it arrived, in seconds since 1970.
-    """
-
-    kind: MediaKind
-    timestamp_ms: int
-    content: Content
-    data: memoryview
-    now: float
-
-
-Cut = Part | SegmentEnd
 
 
 class Cutter:
@@ -161,6 +90,9 @@ class Cutter:
         self._anchor: float | None = None
         self._next_anchor = 0.0
         self._not_before = not_before
+        # Since when, in milliseconds of media, the least distance of dates and media was measured.
+        self._least_lag = math.inf
+        self._lag_since = 0
 
     # -- frames ----------------------------------------------------------------------------------------------
 
@@ -224,6 +156,7 @@ class Cutter:
         time = self._timeline.place(frame.kind, frame.timestamp_ms)
         if self._timeline.jumps > jumps or self._anchor is None or self._is_spliced:
             self._measure_date(frame.now - time / 1000)
+        self._note_drift(frame.now - time / 1000, time)
         if is_video:
             self._take_picture(frame, time)
         else:
@@ -393,6 +326,15 @@ class Cutter:
     def _measure_date(self, anchor: float) -> None:
         """What the date of tick 0 would be by the frame that has come. It counts from the next segment on."""
         self._next_anchor = max(self._next_anchor, anchor)
+
+    def _note_drift(self, lag: float, time: int) -> None:
+        """A clock that is a little slow is seconds behind after a day."""
+        self._least_lag = min(self._least_lag, lag)
+        if time - self._lag_since >= _DRIFT_MEASURED_OVER * 1000:
+            if self._anchor is not None and self._least_lag - self._anchor >= _LARGEST_DRIFT:
+                self._measure_date(self._least_lag)
+            self._least_lag = math.inf
+            self._lag_since = time
 
     def _date(self, at: int) -> float:
         return (self._anchor or 0.0) + at / self._scale

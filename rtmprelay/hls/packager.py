@@ -9,11 +9,13 @@ import attrs
 from rtmprelay.flv import AnyCodec
 from rtmprelay.flv.script import is_metadata
 from rtmprelay.flv.tags import audio_content, describe_audio, describe_video, video_content
-from rtmprelay.hls.cutter import CodedFrame, Cut, Cutter, Targets
+from rtmprelay.hls.cuts import CodedFrame, Cut, Targets
+from rtmprelay.hls.cutter import Cutter
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.mp4.fragments import FragmentEncoder
 from rtmprelay.mp4.init_segment import init_segment
 from rtmprelay.mp4.tracks import (
+    MAX_WAIT_FRAMES,
     AnyTrack,
     AudioTrack,
     TrackFinder,
@@ -47,10 +49,12 @@ class Packager:
 
     Args:
         targets: What the playlist promises.
+        not_before: The date of the first frame at least, in seconds since 1970.
     """
 
-    def __init__(self, targets: Targets) -> None:
+    def __init__(self, targets: Targets, not_before: float = 0.0) -> None:
         self._targets = targets
+        self._not_before = not_before
         self._finder: TrackFinder | None = TrackFinder()
         # While the tracks are looked for.
         self._waiting: list[tuple[MediaFrame, float]] = []
@@ -68,6 +72,7 @@ class Packager:
                 self._take(frame, now, packaged)
             except UnsupportedMediaError as error:
                 self._leave_out(str(error), packaged)
+                self._look_again()
         return packaged
 
     def publisher_returned(self) -> None:
@@ -88,6 +93,14 @@ class Packager:
     def frame_rate(self) -> float | None:
         """Pictures a second; None without video."""
         return None if self._cutter is None else self._cutter.frame_rate
+
+    def _look_again(self) -> None:
+        """Keep no more frames for tracks that are not found: what was found so far stays."""
+        finder = self._finder
+        if finder is not None and len(self._waiting) >= MAX_WAIT_FRAMES:
+            self._waiting.clear()
+            self._finder = TrackFinder(wait_for_keyframe=True)
+            self._finder.video, self._finder.audio = finder.video, finder.audio
 
     # -- frames ----------------------------------------------------------------------------------------------
 
@@ -123,7 +136,7 @@ class Packager:
     def _begin(self, finder: TrackFinder, packaged: list[Packaged]) -> None:
         self._finder = None
         waiting, self._waiting = self._waiting, []
-        not_before = 0.0 if self._cutter is None else self._cutter.end_date
+        not_before = self._not_before if self._cutter is None else self._cutter.end_date
         self._tracks = FragmentEncoder(finder.video, finder.audio)
         found = [track for track in (finder.video, finder.audio) if track is not None]
         self._cutter = Cutter(finder.video, finder.audio, self._targets, not_before)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import attrs
 
-from rtmprelay.hls.names import MediaName, MediaPiece, playlist_name
+from rtmprelay.hls.names import MediaName, MediaPiece
 from rtmprelay.hls.window import Segment, Window
 from rtmprelay.mp4.tracks import VideoTrack
 
@@ -25,7 +25,7 @@ _HOLD_BACK_PARTS = 3
 class Report:
     """Where another rendition is (EXT-X-RENDITION-REPORT)."""
 
-    rendition: int
+    uri: str
     segment: int
     part: int
 
@@ -83,14 +83,14 @@ class MediaPlaylist:
         if skipped:
             yield f"#EXT-X-SKIP:SKIPPED-SEGMENTS={skipped}"
         configuration = listed[skipped - 1].configuration if skipped else None
-        after = self._seconds_after(listed)
+        parts_begin = self._parts_begin(listed)
         for segment in listed[skipped:]:
             if segment.discontinuity:
                 yield "#EXT-X-DISCONTINUITY"
             if segment.configuration != configuration:
                 configuration = segment.configuration
                 yield f'#EXT-X-MAP:URI="{self._name(MediaPiece.INIT, configuration)}{query}"'
-            yield from self._segment(segment, query, after[segment.number])
+            yield from self._segment(segment, query, segment.number >= parts_begin)
         if window.has_ended:
             yield "#EXT-X-ENDLIST"
             return
@@ -100,34 +100,45 @@ class MediaPlaylist:
             )
         for report in reports:
             part = f",LAST-PART={report.part}" if targets.part_target else ""
-            yield (
-                f'#EXT-X-RENDITION-REPORT:URI="{playlist_name(report.rendition)}{query}",'
-                f"LAST-MSN={report.segment}{part}"
-            )
+            yield (f'#EXT-X-RENDITION-REPORT:URI="{report.uri}",LAST-MSN={report.segment}{part}')
 
-    def _segment(self, segment: Segment, query: str, after: float) -> Iterator[str]:
-        targets = self.window.targets
-        yield f"#EXT-X-PROGRAM-DATE-TIME:{_date(segment.date)}"
-        if targets.part_target and after <= _PARTS_TARGETS * (targets.duration or 1):
+    def _segment(self, segment: Segment, query: str, with_parts: bool) -> Iterator[str]:
+        if not with_parts and segment is not self.window.open:
+            # A window of hours has thousands of these, and they do not change.
+            text, followed_by = segment.text
+            if not text or followed_by != query:
+                text = "\n".join((*self._head(segment), *self._tail(segment, query)))
+                segment.text = text, query
+            yield text
+            return
+        yield from self._head(segment)
+        if self.window.targets.part_target:
             for part in segment.parts:
                 independent = ",INDEPENDENT=YES" if part.independent else ""
                 name = self._name(MediaPiece.PART, part.number)
                 yield f'#EXT-X-PART:DURATION={_seconds(part.duration)},URI="{name}{query}"{independent}'
         if segment is not self.window.open:
-            yield f"#EXTINF:{_seconds(segment.duration)},"
-            yield f"{self._name(MediaPiece.SEGMENT, segment.number)}{query}"
+            yield from self._tail(segment, query)
+
+    @staticmethod
+    def _head(segment: Segment) -> Iterator[str]:
+        yield f"#EXT-X-PROGRAM-DATE-TIME:{_date(segment.date)}"
+
+    def _tail(self, segment: Segment, query: str) -> Iterator[str]:
+        yield f"#EXTINF:{_seconds(segment.duration)},"
+        yield f"{self._name(MediaPiece.SEGMENT, segment.number)}{query}"
 
     def _name(self, piece: MediaPiece, number: int) -> str:
         return str(MediaName(piece, self.broadcast, self.rendition, number))
 
-    @staticmethod
-    def _seconds_after(listed: Sequence[Segment]) -> dict[int, float]:
-        """How many seconds of media follow each segment."""
-        after, total = {}, 0.0
+    def _parts_begin(self, listed: Sequence[Segment]) -> int:
+        """The number of the first segment whose parts are listed."""
+        longest, after = _PARTS_TARGETS * (self.window.targets.duration or 1), 0.0
         for segment in reversed(listed):
-            after[segment.number] = total
-            total += segment.duration
-        return after
+            if after > longest:
+                return segment.number + 1
+            after += segment.duration
+        return 0
 
     def _skippable(self, listed: Sequence[Segment]) -> int:
         """How many segments a delta update leaves out."""

@@ -25,6 +25,15 @@ _FORM = re.compile(r"(?P<until>\d{1,11})\.(?P<signature>[\w-]{22})", re.ASCII)
 PARAMETER = "sig"
 
 
+_IN_QUERY = re.compile(rb"(?:^|&)" + PARAMETER.encode() + rb"=([^&]+)")
+
+
+def signature_in(query: bytes) -> str:
+    """The signature in a query string; empty if there is none."""
+    found = _IN_QUERY.search(query)
+    return "" if found is None else found[1].decode("latin-1")
+
+
 class UriSigner:
     """Signs what was permitted at index.m3u8.
 

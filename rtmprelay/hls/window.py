@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import attrs
 
-from rtmprelay.hls.cutter import Part, SegmentEnd, Targets
+from rtmprelay.hls.cuts import Part, SegmentEnd, Targets
 from rtmprelay.hls.packager import Configuration
 from rtmprelay.mp4.codec_strings import codecs_parameter
 from rtmprelay.mp4.tracks import AnyTrack
 
 #: Target durations of media that stay in a playlist at least, whatever the window (rfc8216bis, section 6.2.2).
 _FEWEST_TARGETS = 3
+
+#: Target durations of media that stay in memory although they are on a disk.
+_IN_MEMORY_TARGETS = 6
 
 #: Configurations that are kept; each is named by segments of the window.
 _MOST_CONFIGURATIONS = 64
@@ -42,7 +45,9 @@ class Segment:
     Attributes:
         date: When it begins, in seconds since 1970.
         configuration: The number of its EXT-X-MAP.
-        data: All of its bytes; None if they are on a disk.
+        data: All of its bytes; None if they are only on a disk.
+        is_saved: Whether they are on a disk.
+        text: What a playlist says of it once its parts are listed no more, and what follows its URI there.
     """
 
     number: int
@@ -54,6 +59,8 @@ class Segment:
     size: int = 0
     independent: bool = True
     data: bytes | None = b""
+    is_saved: bool = False
+    text: tuple[str, str] = ("", "")
 
 
 class Window:
@@ -63,14 +70,20 @@ class Window:
         targets: What the playlist promises.
         seconds: How far back a viewer can go.
         most_bytes: Media that is kept in memory at most.
-        first_number: The number of the first segment.
+        forget: Called with each segment that nobody can ask for any more.
 
     Attributes:
         version: Changes whenever the playlist does.
         has_ended: Whether nothing will be added any more.
     """
 
-    def __init__(self, targets: Targets, seconds: float, most_bytes: int, first_number: int = 0) -> None:
+    def __init__(
+        self,
+        targets: Targets,
+        seconds: float,
+        most_bytes: int,
+        forget: Callable[[Segment], object] = lambda segment: None,
+    ) -> None:
         self.targets = targets
         self.version = 0
         self.has_ended = False
@@ -84,12 +97,28 @@ class Window:
         self._configurations: dict[int, bytes] = {}
         self._configuration = -1
         self._open_data: list[bytes] = []
-        self._next_segment = first_number
+        self._forget = forget
+        self._next_segment = 0
         self._next_part = 0
         # After the end of a configuration the next segment has a discontinuity.
         self._breaks = False
         # Segments that have left the playlist: players that read an earlier version may ask for them still.
         self._former: deque[Segment] = deque()
+
+    def restore(
+        self,
+        segments: Iterable[Segment],
+        configurations: dict[int, bytes],
+        discontinuities: int,
+        next_part: int,
+    ) -> None:
+        """Continue with what an earlier run has left; what is added follows after a discontinuity."""
+        self.segments.extend(segments)
+        self._configurations.update(configurations)
+        self._configuration = max(configurations)
+        self._next_segment = self.segments[-1].number + 1
+        self._next_part = next_part
+        self.discontinuities = discontinuities
 
     # -- adding ----------------------------------------------------------------------------------------------
 
@@ -151,13 +180,30 @@ class Window:
         # A segment can be asked for as long after it left as the playlist that named it is long.
         former = sum(segment.duration for segment in self._former)
         while self._former and former > least + self._former[0].duration:
-            former -= self._former.popleft().duration
+            former -= self._forget_first().duration
+        self._free_memory()
         while self.held_bytes > self._most_bytes and (self._former or len(self.segments) > 1):
             if self._former:
-                self._former.popleft()
+                self._forget_first()
             else:
                 self._remove_first()
         self._forget_configurations()
+
+    def _forget_first(self) -> Segment:
+        segment = self._former.popleft()
+        self._forget(segment)
+        return segment
+
+    def _free_memory(self) -> None:
+        """Leave what is on a disk to it, but for the newest: those are asked for by all."""
+        newest = 0.0
+        for segment in reversed(self.segments):
+            newest += segment.duration
+            if segment.is_saved and newest > _IN_MEMORY_TARGETS * (self.targets.duration or 1):
+                segment.data = None
+        for segment in self._former:
+            if segment.is_saved:
+                segment.data = None
 
     def _remove_first(self) -> Segment:
         segment = self.segments.popleft()

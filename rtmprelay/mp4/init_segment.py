@@ -1,9 +1,11 @@
-"""The beginning of a fragmented MP4: the type of the file, and its tracks (ISO/IEC 14496-12, 14496-14, -15)."""
+"""The beginning of an MP4: the type of the file, and its tracks (ISO/IEC 14496-12, 14496-14, -15)."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+
+import attrs
 
 from rtmprelay.flv import Codec
 from rtmprelay.flv.sound_packets import read_flac_header
@@ -12,7 +14,7 @@ from rtmprelay.mp4.boxes import box, full_box
 from rtmprelay.mp4.codec_strings import AAC_OBJECT, mp3_object
 from rtmprelay.mp4.tracks import AnyTrack, AudioTrack, VideoTrack
 
-_MOVIE_TIMESCALE = 1000
+MOVIE_TIMESCALE = 1000
 _NEXT_TRACK_ID = 3
 
 #: No rotation, no scaling.
@@ -32,18 +34,62 @@ _SYNC_LAYER_CONFIG = 6
 _AUDIO_STREAM = 0x15
 
 
+@attrs.frozen
+class Extent:
+    """What a file with a known end says of a track.
+
+    Attributes:
+        duration: In ticks of the track.
+        shown_ms: How long it is shown, with what comes before it.
+        edits: The box that says when it is shown.
+        tables: The boxes that say where its samples are.
+    """
+
+    duration: int
+    shown_ms: int
+    edits: bytes
+    tables: bytes
+
+
+_NONE = bytes(4)
+
+#: The samples are in the fragments.
+_UNKNOWN = Extent(
+    0,
+    0,
+    b"",
+    full_box(b"stts", 0, 0, _NONE)
+    + full_box(b"stsc", 0, 0, _NONE)
+    + full_box(b"stsz", 0, 0, _NONE, _NONE)
+    + full_box(b"stco", 0, 0, _NONE),
+)
+
+
 def init_segment(tracks: Sequence[AnyTrack]) -> bytes:
     """`ftyp` and `moov` of a stream without a known end; the media follows in fragments."""
     brands = (b"iso6", b"isom", b"mp41")
-    movie_header = struct.pack(
-        ">IIIIIH10x36s24xI", 0, 0, _MOVIE_TIMESCALE, 0, 0x10000, 0x100, _MATRIX, _NEXT_TRACK_ID
-    )
     return box(b"ftyp", brands[0], bytes(4), *brands) + box(
         b"moov",
-        full_box(b"mvhd", 0, 0, movie_header),
-        *map(_track_box, tracks),
+        _movie_header(0),
+        *(_track_box(track, _UNKNOWN) for track in tracks),
         box(b"mvex", *map(_track_extends, tracks)),
     )
+
+
+def whole_movie(tracks: Sequence[tuple[AnyTrack, Extent]]) -> bytes:
+    """`ftyp` and `moov` of a file that knows where all its samples are."""
+    brands = (b"isom", b"iso2", b"mp41")
+    shown_ms = max((extent.shown_ms for _, extent in tracks), default=0)
+    return box(b"ftyp", brands[0], (512).to_bytes(4), *brands) + box(
+        b"moov", _movie_header(shown_ms), *(_track_box(track, extent) for track, extent in tracks)
+    )
+
+
+def _movie_header(duration_ms: int) -> bytes:
+    fields = struct.pack(
+        ">IIIIIH10x36s24xI", 0, 0, MOVIE_TIMESCALE, duration_ms, 0x10000, 0x100, _MATRIX, _NEXT_TRACK_ID
+    )
+    return full_box(b"mvhd", 0, 0, fields)
 
 
 def _track_extends(track: AnyTrack) -> bytes:
@@ -51,7 +97,7 @@ def _track_extends(track: AnyTrack) -> bytes:
     return full_box(b"trex", 0, 0, defaults)
 
 
-def _track_box(track: AnyTrack) -> bytes:
+def _track_box(track: AnyTrack, extent: Extent) -> bytes:
     is_video = isinstance(track, VideoTrack)
     size = (track.width << 16, track.height << 16) if isinstance(track, VideoTrack) else (0, 0)
     volume = 0 if is_video else 0x100
@@ -60,19 +106,22 @@ def _track_box(track: AnyTrack) -> bytes:
         b"tkhd",
         0,
         3,
-        struct.pack(">IIIII8xhhHxx36sII", 0, 0, track.track_id, 0, 0, 0, 0, volume, _MATRIX, *size),
+        struct.pack(
+            ">IIIII8xhhHxx36sII", 0, 0, track.track_id, 0, extent.shown_ms, 0, 0, volume, _MATRIX, *size
+        ),
     )
-    media_header = struct.pack(">IIIIHH", 0, 0, track.timescale, 0, _UNDETERMINED_LANGUAGE, 0)
+    media_header = struct.pack(">IIIIHH", 0, 0, track.timescale, extent.duration, _UNDETERMINED_LANGUAGE, 0)
     handler, name = (b"vide", b"Video\0") if is_video else (b"soun", b"Sound\0")
     kind_header = full_box(b"vmhd", 0, 1, bytes(8)) if is_video else full_box(b"smhd", 0, 0, bytes(4))
     return box(
         b"trak",
         header,
+        extent.edits,
         box(
             b"mdia",
             full_box(b"mdhd", 0, 0, media_header),
             full_box(b"hdlr", 0, 0, bytes(4), handler, bytes(12), name),
-            box(b"minf", kind_header, _data_information(), _sample_table(track)),
+            box(b"minf", kind_header, _data_information(), _sample_table(track, extent)),
         ),
     )
 
@@ -82,18 +131,10 @@ def _data_information() -> bytes:
     return box(b"dinf", full_box(b"dref", 0, 0, (1).to_bytes(4), full_box(b"url ", 0, 1)))
 
 
-def _sample_table(track: AnyTrack) -> bytes:
-    """Only the type of the samples: the samples themselves are in the fragments."""
-    none = bytes(4)
+def _sample_table(track: AnyTrack, extent: Extent) -> bytes:
+    """The type of the samples, and where they are."""
     entry = _video_entry(track) if isinstance(track, VideoTrack) else _audio_entry(track)
-    return box(
-        b"stbl",
-        full_box(b"stsd", 0, 0, (1).to_bytes(4), entry),
-        full_box(b"stts", 0, 0, none),
-        full_box(b"stsc", 0, 0, none),
-        full_box(b"stsz", 0, 0, none, none),
-        full_box(b"stco", 0, 0, none),
-    )
+    return box(b"stbl", full_box(b"stsd", 0, 0, (1).to_bytes(4), entry), extent.tables)
 
 
 #: The sample entry of a codec, and the box in it that holds the configuration.

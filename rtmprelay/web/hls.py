@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -14,13 +14,16 @@ from rtmprelay.errors import LimitExceededError
 from rtmprelay.hls.cmcd import read_cmcd
 from rtmprelay.hls.directives import BadDirectiveError, Directives, read_directives, read_session
 from rtmprelay.hls.names import INDEX, MediaName, MediaPiece, read_media_name, read_playlist_name
+from rtmprelay.hls.playlist import Variant, multivariant_text
 from rtmprelay.hls.signing import PARAMETER
+from rtmprelay.hls.variant_groups import relative_path
 from rtmprelay.outputs.hls.broadcast import HlsBroadcast
 from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.outputs.hls.viewers import Client, HlsViewer
 from rtmprelay.web.media_gate import MediaGate
 from rtmprelay.web.server.request import RelayRequest, Result
 from rtmprelay.web.server.responses import BEARER_CHALLENGE, Headers, HttpError, Response
+from rtmprelay.web.server.threads import InThread
 
 _T = TypeVar("_T")
 
@@ -44,12 +47,17 @@ _CMCD_HEADERS = (b"CMCD-Request", b"CMCD-Object", b"CMCD-Session", b"CMCD-Status
 class HlsMedia:
     """Answers for all streams that can be watched as HLS."""
 
-    def __init__(self, hls: Hls, gate: MediaGate) -> None:
+    def __init__(self, hls: Hls, gate: MediaGate, in_thread: InThread) -> None:
         self._hls = hls
+        self._in_thread = in_thread
         self._gate = gate
         self._viewers = hls.viewers
         seconds = max(1, int(hls.settings.window))
         self._media_headers: Headers = ((b"Cache-Control", b"public, max-age=%d, immutable" % seconds),)
+
+    def sends(self, key: str) -> bool:
+        """Whether this stream can be watched when it is live."""
+        return self._hls.settings.wants(key)
 
     def respond(self, request: RelayRequest, key: str, name: str) -> Result:
         """Send what has this name below the stream.
@@ -102,17 +110,21 @@ class HlsMedia:
     # -- playlists -------------------------------------------------------------------------------------------
 
     def _respond_index(self, request: RelayRequest, key: str) -> Result:
-        broadcast = self._broadcast(key)
+        members = self._hls.members(key)
+        broadcast = members[0] if members else self._broadcast(key)
         anonymous = self._hls.settings.anonymous
         if not anonymous:
             self._within_limits(lambda: self._viewers.refuse_if_full(broadcast.stream))
 
         def respond() -> Response:
             _check_ready(broadcast)
-            signature = self._signed(key, _ANONYMOUS_FOR if anonymous else None)
             session = "" if anonymous else f"session={secrets.token_urlsafe(9)}"
-            body = broadcast.multivariant_playlist("&".join(filter(None, (session, signature))))
-            return _playlist(body, _SHARED if anonymous else _PRIVATE)
+            variants: list[Variant] = []
+            for one in self._hls.members(key) or [broadcast]:
+                signature = self._signed(one.key, _ANONYMOUS_FOR if anonymous else None)
+                folder = "" if one.key == key else f"{relative_path(one.key, key)}/"
+                variants += one.variants("&".join(filter(None, (session, signature))), folder)
+            return _playlist(multivariant_text(variants).encode(), _SHARED if anonymous else _PRIVATE)
 
         return self._when(request, broadcast.when_ready, respond)
 
@@ -144,7 +156,14 @@ class HlsMedia:
     def _media_playlist(
         self, request: RelayRequest, broadcast: HlsBroadcast, rendition: int, directives: Directives
     ) -> Response:
-        body = broadcast.media_playlist(rendition, directives.skip, self._signed(broadcast.key))
+        reports = [
+            report
+            for other in self._hls.other_variants(broadcast.key)
+            for report in other.reports(
+                f"../{relative_path(other.key, broadcast.key).removeprefix('../')}/", self._signed(other.key)
+            )
+        ]
+        body = broadcast.media_playlist(rendition, directives.skip, self._signed(broadcast.key), reports)
         # The publisher may be away: then a player gets what there is, and no cache keeps it as what was asked for.
         is_late = directives.segment is not None and not broadcast.has(
             rendition, directives.segment, directives.part
@@ -179,6 +198,11 @@ class HlsMedia:
         if viewer is not None:
             self._note_cmcd(request, parameters, viewer)
 
+        def sent(data: bytes) -> Response:
+            if viewer is not None:
+                viewer.sent(len(data))
+            return Response(data, 200, broadcast.media_type, self._media_headers)
+
         def wait() -> Deferred[None] | None:
             if name.piece is not MediaPiece.PART:
                 return None
@@ -190,10 +214,11 @@ class HlsMedia:
                 if broadcast.had(name):
                     raise HttpError(410, "this piece of media has left the window")
                 raise HttpError(404, "this piece of media has not come yet: the playlist names what there is")
-            if viewer is not None:
-                viewer.sent(len(data))
-            return Response(data, 200, broadcast.media_type, self._media_headers)
+            return sent(data)
 
+        path = broadcast.file_of(name)
+        if path is not None:
+            return self._in_thread(path.read_bytes).addCallbacks(sent, _gone)
         return self._when(request, wait, respond)
 
     # -- waiting ---------------------------------------------------------------------------------------------
@@ -246,6 +271,12 @@ def _understood(read: Callable[[], _T]) -> _T:
         return read()
     except BadDirectiveError as error:
         raise HttpError(400, str(error)) from None
+
+
+def _gone(failure: Failure) -> NoReturn:
+    """The file was deleted in this moment, or the disk is broken."""
+    failure.trap(OSError)
+    raise HttpError(410, "this piece of media has left the window")
 
 
 def _check_ready(broadcast: HlsBroadcast) -> None:

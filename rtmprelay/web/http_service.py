@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 from twisted.internet.defer import Deferred, gatherResults
@@ -12,12 +13,14 @@ from twisted.internet.interfaces import IReactorTime
 from rtmprelay.access.gate import Gate
 from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.access.refused_addresses import RefusedAddresses
+from rtmprelay.hls.signing import UriSigner
 from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.web.api.control import Control, RelayControl
 from rtmprelay.web.api.routes import Routes
 from rtmprelay.web.api.sampling import RateSampler
 from rtmprelay.web.api.status import RelayView, StatusDocuments
+from rtmprelay.web.clips import Clips
 from rtmprelay.web.events.recent import RecentEvents
 from rtmprelay.web.events.stream import EventStream
 from rtmprelay.web.hls import HlsMedia
@@ -27,10 +30,15 @@ from rtmprelay.web.media_routes import MediaRoutes
 from rtmprelay.web.metrics.collector import HttpFigures, MetricsPage, RelayCollector
 from rtmprelay.web.metrics.measurements import EventCounts, ReactorLag, StreamLabels
 from rtmprelay.web.page import Pages
+from rtmprelay.web.recordings.library import RecordingLibrary
+from rtmprelay.web.recordings.routes import RecordedMedia
 from rtmprelay.web.server.access import ControlAccess
 from rtmprelay.web.server.quota import AddressQuota
+from rtmprelay.web.server.request import RelayRequest, Result
+from rtmprelay.web.server.responses import Response
 from rtmprelay.web.server.scheduling import HttpScheduler
 from rtmprelay.web.server.site import RelaySite
+from rtmprelay.web.server.threads import InThread, at_once
 from rtmprelay.web.settings import HttpSettings
 
 
@@ -44,6 +52,8 @@ class HttpPart:
     Args:
         clock: A clock that never jumps.
         hls: The streams that can be watched as HLS, if any can.
+        recordings: The folder of recordings that viewers may watch; None if they are not served.
+        in_thread: Calls a function that waits for a disk or takes long.
 
     Attributes:
         site: The factory for the listener of operators, which has everything.
@@ -61,12 +71,21 @@ class HttpPart:
         refusals: RefusalReports | None = None,
         refused_addresses: RefusedAddresses | None = None,
         hls: Hls | None = None,
+        recordings: Path | None = None,
+        in_thread: InThread = at_once,
     ) -> None:
         scheduler = HttpScheduler(clock)
         self._sampler = RateSampler(relay.registry, relay.destination_bytes, clock)
         recent = RecentEvents()
         relay.events.add_sink(recent)
-        self._status = StatusDocuments(relay, self._sampler, scheduler, clock, wall_clock)
+        self._status = StatusDocuments(
+            relay,
+            self._sampler,
+            scheduler,
+            clock,
+            wall_clock,
+            lambda key: hls is not None and hls.settings.wants(key),
+        )
         recent.add_listener(self._status.invalidate)
         refusals = refusals or RefusalReports(relay.events, clock)
         refused_addresses = refused_addresses or RefusedAddresses(clock)
@@ -84,8 +103,21 @@ class HttpPart:
         media_readers = AddressQuota(
             "max_media_readers_per_address", settings.max_media_readers_per_address, refused_addresses.note
         )
+        self._relay = relay
+        self._recorded: RecordedMedia | None = None
+        if recordings is not None:
+            library = RecordingLibrary(recordings, in_thread, self._growing)
+            signer = UriSigner(None, 0) if hls is None else hls.signer
+            self._recorded = RecordedMedia(library, media_gate, signer, wall_clock)
         self.media = LiveMedia(relay.registry, relay.events, media, media_gate, clock, media_readers)
-        media_routes = MediaRoutes(self.media.respond, None if hls is None else HlsMedia(hls, media_gate))
+        pages = Pages()
+        media_routes = MediaRoutes(
+            self.media.respond,
+            None if hls is None else HlsMedia(hls, media_gate, in_thread),
+            None if hls is None else Clips(hls, media_gate, in_thread),
+            self._recorded,
+            pages,
+        )
         counts = EventCounts()
         relay.events.add_sink(counts)
         self._lag = ReactorLag(clock)
@@ -102,7 +134,6 @@ class HttpPart:
         collector = RelayCollector(
             relay, self._sampler, counts, self._lag, lambda: self._status.uptime, figures, labels
         )
-        pages = Pages()
         self._routes = Routes(
             self._status,
             Control(relay, self._status, access),
@@ -112,11 +143,26 @@ class HttpPart:
             metrics=MetricsPage(collector, scheduler, clock).respond,
             find_media=media_routes.find,
             access=access,
+            recordings=self._recordings,
         )
         self.site = RelaySite(settings, self._routes.respond, scheduler, clock, refused_addresses, guard)
         self.media_site = RelaySite(
             settings, media_routes.respond, scheduler, clock, refused_addresses, guard
         )
+
+    def _growing(self) -> set[str]:
+        """The names of the files that are being recorded."""
+        return {Path(status.path).name for status in self._relay.recording_statuses() if status.path}
+
+    def _recordings(self, request: RelayRequest) -> Result:
+        """What is being recorded, and the files that can be watched."""
+        if self._recorded is None:
+            return self._status.recordings().addCallback(Response)
+        return Deferred.fromCoroutine(self._recordings_with_files(self._recorded))
+
+    async def _recordings_with_files(self, recorded: RecordedMedia) -> Response:
+        files, _ = await recorded.listing()
+        return Response(await self._status.recordings_with(files))
 
     def start(self) -> None:
         """Start measuring."""

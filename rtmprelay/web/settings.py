@@ -39,6 +39,8 @@ class HttpSettings:
     cors: tuple[str, ...] = ()
     #: Proxies whose X-Forwarded-For says who the client is.
     trusted_proxies: TrustedProxies = attrs.field(factory=TrustedProxies)
+    #: Whether recordings can be watched.
+    recordings: bool = False
     #: Connections at the same time, including those that watch live media.
     max_http_connections: int = 2_000
     #: Connections that watch live media at the same time; fewer than all, so that the status can still be read.

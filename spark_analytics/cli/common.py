@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from spark_analytics.cli.progress import told_if_long
 from spark_analytics.errors import CatalogueError
 from spark_analytics.questions.time_window import TimeWindow, midnight_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from spark_analytics.catalogue import Snapshot
     from spark_analytics.questions.asking import Engine
 
 
@@ -26,6 +29,36 @@ def add_catalogue_argument(parser: argparse.ArgumentParser) -> None:
     """Which catalogue is asked."""
     parser.add_argument(
         "--catalogue", default="catalogue", metavar="DIR", help="the catalogue (default: %(default)s)"
+    )
+    add_as_of_argument(parser)
+
+
+def add_as_of_argument(parser: argparse.ArgumentParser) -> None:
+    """Which version of it."""
+    parser.add_argument(
+        "--as-of",
+        metavar="VERSION",
+        help="ask an earlier version: its number, or a time at which it was the newest (see `versions`)",
+    )
+
+
+def open_snapshot(options: argparse.Namespace) -> Snapshot:
+    """The version of the catalogue that the options name."""
+    from spark_analytics.catalogue import Catalogue
+
+    text = options.as_of
+    if text is None:
+        return Catalogue(options.catalogue).open()
+    return Catalogue(options.catalogue).open(int(text) if text.isdecimal() else parse_time(text))
+
+
+def add_writer_arguments(parser: argparse.ArgumentParser) -> None:
+    """What commands have that change a catalogue which is there."""
+    parser.add_argument(
+        "--catalogue", default="catalogue", metavar="DIR", help="the catalogue (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--wait", type=float, default=0.0, metavar="SECONDS", help="wait so long for another run to end"
     )
 
 
@@ -74,21 +107,28 @@ def settings_of(options: argparse.Namespace) -> dict[str, str]:
     return settings
 
 
+def chooses_spark(options: argparse.Namespace) -> bool:
+    """Whether somebody has said where Spark runs, or how: then it is to do the work, however little there is."""
+    return options.master is not None or bool(options.conf) or "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 @contextmanager
 def open_engine(options: argparse.Namespace) -> Iterator[Engine]:
     """What answers questions about the catalogue: DuckDB here, or Spark if the options say where it runs."""
-    from spark_analytics.catalogue import Catalogue
     from spark_analytics.engine.duck import DuckEngine
 
-    snapshot = Catalogue(options.catalogue).open()
+    snapshot = open_snapshot(options)
     if options.master is None and not options.conf:
-        with closing(DuckEngine(snapshot)) as engine:
+        with closing(DuckEngine(snapshot, told_if_long)) as engine:
             yield engine
         return
     from spark_analytics.engine.spark import SparkEngine
 
-    with open_session(options) as spark, plain_errors():
-        yield SparkEngine(spark, snapshot)
+    with ExitStack() as stack:
+        with told_if_long("starting Spark"):
+            spark = stack.enter_context(open_session(options))
+        stack.enter_context(plain_errors())
+        yield SparkEngine(spark, snapshot, told_if_long)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from spark_analytics.cli.common import (
     parse_time,
 )
 from spark_analytics.cli.output import add_format_argument, write_rows
+from spark_analytics.cli.progress import told_if_long
 from spark_analytics.errors import CatalogueError
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ def _find(engine: Engine, options: argparse.Namespace, at: datetime) -> int:
 
     until = at + timedelta(seconds=options.seconds)
     plan = ClipPlan(recordings_of(engine, options.stream), until, partial(keyframes_of, engine))
-    clip = cut_clip(plan.parts(moment), until, Path(options.cut))
+    with told_if_long(f"cutting {options.seconds:g} s"):
+        clip = cut_clip(plan.parts(moment), until, Path(options.cut))
     files = "one recording" if len(clip.sources) == 1 else f"{len(clip.sources)} recordings"
     sys.stderr.write(f"{clip.path}: {clip.duration_ms / 1000:.3f} s, {clip.size} bytes, from {files}\n")
     return 0

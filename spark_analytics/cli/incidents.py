@@ -12,7 +12,7 @@ from spark_analytics.cli.common import (
     open_engine,
     window_of,
 )
-from spark_analytics.cli.output import add_format_argument, write_table
+from spark_analytics.cli.output import add_format_argument, say_if_empty, write_table
 from spark_analytics.recordings.findings import KINDS
 
 
@@ -43,4 +43,5 @@ def run(options: argparse.Namespace) -> int:
             refuse_unknown(engine, options.stream)
         rows = list_incidents(engine, window, options.stream, options.kind)
     write_table(sys.stdout, rows, options.format)
+    say_if_empty(rows.num_rows, options.format)
     return 0

@@ -7,22 +7,30 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from spark_analytics.catalogue import Catalogue, Change
-from spark_analytics.cli.common import add_spark_arguments, open_session, plain_errors, settings_of
+from spark_analytics.cli.common import (
+    add_spark_arguments,
+    chooses_spark,
+    open_session,
+    plain_errors,
+    settings_of,
+)
 from spark_analytics.cli.output import printable
 from spark_analytics.cli.progress import Progress
 from spark_analytics.errors import CatalogueError, NothingThereError
 from spark_analytics.event_logs.files import check_place
-from spark_analytics.indexing.files import Listing, check_places, find_recordings, place_of
-from spark_analytics.indexing.known import known_recordings, outdated_tables, paths_still_there
+from spark_analytics.indexing.files import Listing, check_places, find_again, find_recordings, place_of
+from spark_analytics.indexing.known import Known, outdated_tables, paths_still_there
 from spark_analytics.indexing.plan import Plan, Row, make_plan, tells_news
+from spark_analytics.store import first_form
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +39,9 @@ if TYPE_CHECKING:
 _MOST_NAMED = 10
 
 _FINE = ("ok", "growing")
+
+#: Characters of what the list of versions says of one.
+_LONGEST_NOTE = 500
 
 #: What is said of files that were read.
 _DESCRIBED = ["path", "duration_ms", "size", "mtime_ns", "status", "error", "lost_bytes"]
@@ -114,18 +125,27 @@ class _Index:
         self._progress = progress
         self._change = change
         self._session: SparkSession | None = None
+        self._outdated: list[str] = []
+        self._published = False
 
     def run(self) -> list[str]:
         """Bring the catalogue up to date; what was done, line by line."""
         now = datetime.now(UTC)
         lines: list[str] = []
         changed = False
+        if first_form.is_there(self._change.base.root):
+            first_form.take_over(self._change)
+            lines.append(
+                f"{self._options.out} was a catalogue of the first form: what is there was indexed anew, what is gone was kept"
+            )
         if self._options.recordings or self._options.gone:
             plan, known = self._plan(now)
             rows: Sequence[Row] = ()
             if not plan.is_empty:
-                rows = self._index(plan, known, now)
-                changed = tells_news(plan, rows, known)
+                rows, changed = self._index(plan, known, now)
+            if self._outdated:
+                self._change.upgrade(self._outdated)
+                changed = True
             lines += describe(plan, rows)
         if self._options.event_log:
             from spark_analytics.event_logs.index import index_events
@@ -147,9 +167,11 @@ class _Index:
                 )
             changed = changed or events.changed
         if changed:
-            version = self._change.publish().manifest.version
+            version = self._change.publish(f"index: {'; '.join(lines)}"[:_LONGEST_NOTE]).version
             lines.append(f"{self._options.out} is version {version} now")
-        elif self._change.base.manifest.version:
+        elif self._published:
+            lines.append(f"{self._options.out} is version {self._change.base.version} now")
+        elif self._change.base.version:
             lines.append(f"nothing is new: {self._options.out} stays as it is")
         else:
             lines.append("nothing was found: there is no catalogue yet")
@@ -159,37 +181,53 @@ class _Index:
         self._progress.say("looking for recordings")
         base = self._change.base
         warnings: list[str] = []
-        outdated = outdated_tables(base)
+        self._outdated = outdated_tables(base)
         # Those of other places are looked at again, too.
-        others = paths_still_there(base) if outdated else []
-        self._change.forget(outdated)
-        base = self._change.base
+        others = paths_still_there(base) if self._outdated else []
+        self._change.hold(self._outdated)
         listing = find_recordings(self._options.recordings, warnings.append)
-        for path in others:
-            # What has gone meanwhile is none of this run's business.
-            with suppress(NothingThereError):
-                listing.files.update(find_recordings([path], warnings.append).files)
+        listing.files.update(find_again(others, warnings.append))
         for warning in warnings:
             sys.stderr.write(f"{printable(warning)}\n")
-        known = known_recordings(base)
+        known = Known.of(base)
         _refuse_futile(listing, known)
         gone = tuple(place_of(name) for name in self._options.gone)
         listing = attrs.evolve(listing, places=(*listing.places, *gone))
-        return make_plan(listing, known, now.timestamp(), anew=bool(outdated)), known
+        anew = bool(self._outdated)
+        left, rows = known.changed(listing, anew)
+        unchanged = len(listing.files) - len(left.files)
+        return make_plan(left, rows, now.timestamp(), anew, unchanged), rows
 
-    def _index(self, plan: Plan, known: dict[str, Row], now: datetime) -> Sequence[Row]:
-        from spark_analytics.indexing.job import index_recordings
+    def _index(self, plan: Plan, known: dict[str, Row], now: datetime) -> tuple[Sequence[Row], bool]:
+        """Read what is new, batch by batch; what is told of it, and whether there is anything left to publish."""
+        from spark_analytics.indexing.job import MOST_BYTES_HERE, index_recordings
 
-        def open_spark() -> SparkSession:
-            spark = self._spark()
-            size = sum(file.size for file in plan.read)
-            self._progress.say(f"reading {len(plan.read)} recordings, {size / 1e9:.2f} GB", spark)
-            return spark
+        told: list[Row] = []
+        changed = False
+        batches = plan.batches()
+        size = sum(file.size for file in plan.read)
+        here = not chooses_spark(self._options) and size <= MOST_BYTES_HERE
+        for number, batch in enumerate(batches, 1):
+            if changed:
+                self._change.publish(f"index: {len(told)} of {len(plan.read)} recordings read")
+                self._published = True
+            size = sum(file.size for file in batch.read)
+            part = f" (part {number} of {len(batches)})" if len(batches) > 1 else ""
+            reading = f"reading {len(batch.read)} recordings, {size / 1e9:.2f} GB{part}"
+            if here:
+                self._progress.say(reading)
 
-        with plain_errors():
-            rows = index_recordings(open_spark, self._change, plan, known, now)
-        found: list[Row] = rows.select(_DESCRIBED).to_pylist()
-        return found
+            def open_spark(reading: str = reading) -> SparkSession:
+                spark = self._spark()
+                self._progress.say(reading, spark)
+                return spark
+
+            with plain_errors():
+                found = index_recordings(open_spark, self._change, batch, known, now, here)
+            rows: list[Row] = found.select(_DESCRIBED).to_pylist()
+            changed = tells_news(batch, rows, known)
+            told += rows
+        return told, changed
 
     def _spark_for_events(self) -> SparkSession:
         spark = self._spark()
@@ -203,10 +241,10 @@ class _Index:
         return self._session
 
 
-def _refuse_futile(listing: Listing, known: Mapping[str, Row]) -> None:
+def _refuse_futile(listing: Listing, known: Known) -> None:
     """A pattern that means nothing, and never did, is a slip of the pen."""
     for place in listing.places:
-        if place.pattern is not None and not any(map(place.covers, (*listing.files, *known))):
+        if place.pattern is not None and not any(map(place.covers, chain(listing.files, known.paths()))):
             raise CatalogueError(f"Nothing matches {place.pattern}.")
 
 

@@ -6,10 +6,14 @@ import argparse
 import csv
 import json
 import math
+import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TextIO
+
+import attrs
 
 from spark_analytics.errors import CatalogueError
 
@@ -17,6 +21,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMATS = ("table", "json", "csv")
+
+#: What begins a formula in some spreadsheet, also after a tab or a return that it passes over.
+_FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+_PLAIN_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 
 #: Longer texts are cut in tables for people; the other formats have everything.
 _WIDEST = 400
@@ -50,11 +58,28 @@ def write_rows(
             values = dict(zip(columns, map(_plain, row), strict=True))
             out.write(json.dumps(values, ensure_ascii=False) + "\n")
     elif form == "csv":
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(columns)
+        writer = csv.writer(_UnixLines(out), lineterminator="\r\n")
+        writer.writerow(map(_harmless, columns))
         writer.writerows([[_cell(value) for value in row] for row in rows])
     else:
         _write_table(out, columns, rows)
+
+
+@attrs.frozen
+class _UnixLines:
+    """Ends lines with a line feed alone; `csv` puts quotes around a return only where lines end with one."""
+
+    out: TextIO
+
+    def write(self, line: str) -> int:
+        """One row."""
+        return self.out.write(line.removesuffix("\r\n") + "\n")
+
+
+def say_if_empty(count: int, form: str) -> None:
+    """People read that there are 0 rows; programs get a table without any."""
+    if not count and form == "table":
+        sys.stderr.write("0 rows\n")
 
 
 def write_table(out: TextIO, table: pa.Table, form: str = "table") -> None:
@@ -79,13 +104,13 @@ def _with_objects(value: Any, kind: pa.DataType) -> Any:
 
 
 def _write_table(out: TextIO, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    if not rows:
+        # Bare headings look like a mistake.
+        return
     texts = [[_text(value) for value in row] for row in rows]
-    widths = [
-        max(len(name), *(len(row[number]) for row in texts)) if texts else len(name)
-        for number, name in enumerate(columns)
-    ]
+    widths = [max(len(name), *(len(row[number]) for row in texts)) for number, name in enumerate(columns)]
     right = [
-        bool(rows) and all(isinstance(row[number], int | float) or row[number] is None for row in rows)
+        all(isinstance(row[number], int | float) or row[number] is None for row in rows)
         for number in range(len(columns))
     ]
     for line in [list(columns), ["-" * width for width in widths], *texts]:
@@ -101,8 +126,18 @@ def _cell(value: Any) -> Any:
     if value is None:
         return ""
     plain = _plain(value)
+    if isinstance(plain, str):
+        return _harmless(plain)
     is_json = isinstance(plain, bool | dict | list)
     return json.dumps(plain, ensure_ascii=False) if is_json else plain
+
+
+def _harmless(text: str) -> str:
+    """A text that no spreadsheet takes for a formula: names and reasons come from strangers. The sign in front is the one
+    by which spreadsheets know that a text follows.
+    """
+    is_formula = text.startswith(_FORMULA_SIGNS) and not _PLAIN_NUMBER.fullmatch(text)
+    return f"'{text}" if is_formula else text
 
 
 def _plain(value: Any) -> Any:

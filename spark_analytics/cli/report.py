@@ -8,8 +8,9 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from spark_analytics.catalogue import Catalogue
-from spark_analytics.cli.common import add_time_arguments, window_of
+from spark_analytics.cli.common import add_as_of_argument, add_time_arguments, open_snapshot, window_of
+from spark_analytics.cli.progress import told_if_long
+from spark_analytics.engine.duck import what_is_read
 from spark_analytics.whole_file import whole_file
 
 
@@ -28,20 +29,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--title", metavar="TEXT", help="what the page calls the catalogue")
     add_time_arguments(parser)
+    add_as_of_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Do it."""
     from spark_analytics.questions.recordings import refuse_unknown
-    from spark_analytics.report.data import gather
+    from spark_analytics.report.data import READ_TABLES, gather
     from spark_analytics.report.page import render
 
     window = window_of(options)
-    snapshot = Catalogue(options.catalogue).open()
-    for key in options.stream:
-        refuse_unknown(snapshot, key)
-    data = gather(snapshot, window, options.stream)
-    page = render(data, options.title or Path(options.catalogue).resolve().name, datetime.now(UTC))
+    snapshot = open_snapshot(options)
+    with told_if_long(lambda: what_is_read(snapshot, READ_TABLES)):
+        for key in options.stream:
+            refuse_unknown(snapshot, key)
+        data = gather(snapshot, window, options.stream)
+        page = render(data, options.title or Path(options.catalogue).resolve().name, datetime.now(UTC))
     if options.html == "-":
         sys.stdout.write(page)
     else:

@@ -6,8 +6,7 @@ import argparse
 import sys
 
 from spark_analytics.cli.common import add_catalogue_argument, add_engine_arguments, open_engine
-from spark_analytics.cli.output import add_format_argument, refuse_same_names, write_table
-from spark_analytics.cli.progress import Progress
+from spark_analytics.cli.output import add_format_argument, refuse_same_names, say_if_empty, write_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,13 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do it."""
-    with Progress(sys.stderr, quiet=True) as progress:
-        progress.say("starting Spark" if options.master or options.conf else "reading the catalogue")
-        with open_engine(options) as engine:
-            progress.say("answering")
-            answer = engine.ask(options.question)
-        refuse_same_names(answer.column_names, options.format)
+    with open_engine(options) as engine:
+        answer = engine.ask(options.question)
+    refuse_same_names(answer.column_names, options.format)
     write_table(sys.stdout, answer, options.format)
-    if not answer.num_rows and options.format == "table":
-        sys.stderr.write("0 rows\n")
+    say_if_empty(answer.num_rows, options.format)
     return 0

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from spark_analytics.cli.common import add_catalogue_argument, add_engine_arguments, open_engine
-from spark_analytics.cli.output import add_format_argument, write_table
+from spark_analytics.cli.output import add_format_argument, say_if_empty, write_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,5 +21,7 @@ def run(options: argparse.Namespace) -> int:
     from spark_analytics.questions.recordings import list_streams
 
     with open_engine(options) as engine:
-        write_table(sys.stdout, list_streams(engine), options.format)
+        rows = list_streams(engine)
+    write_table(sys.stdout, rows, options.format)
+    say_if_empty(rows.num_rows, options.format)
     return 0

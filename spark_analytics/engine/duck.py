@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_analytics.errors import CatalogueError
-from spark_analytics.parquet_files import files_of
 from spark_analytics.schemas import DAY, TABLES
+from spark_analytics.store.part_files import PartFile, dataset_of
 from spark_analytics.table import Table
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow as pa
 
     from spark_analytics.catalogue import Snapshot
@@ -31,7 +33,13 @@ _FUNCTIONS = (
     "try_divide(a, b) AS CASE WHEN b <> 0 THEN a / b END",
     "get_json_object(text, path) AS json_extract_string(text, path)",
     "date_trunc_minute(t) AS date_trunc('minute', t)",
+    # Of the row with the largest `y`, also if its `x` is null: DuckDB's own passes over that row.
+    "max_by(x, y) AS arg_max_null(x, y)",
+    "min_by(x, y) AS arg_min_null(x, y)",
 )
+
+#: Standard SQL, and Spark, write this after the brackets.
+_IGNORE_NULLS = re.compile(r"(\blast_value\([^()]*)\)\s+IGNORE NULLS\b")
 
 _TYPES = {
     "string": "VARCHAR",
@@ -50,31 +58,80 @@ _TYPES = {
 PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
 
 
+#: Says in a block that takes long what goes on there.
+Telling: TypeAlias = "Callable[[Callable[[], str]], AbstractContextManager[None]]"
+
+
+def silently(_: Callable[[], str]) -> AbstractContextManager[None]:
+    """Nobody waits."""
+    return nullcontext()
+
+
+def tables_in(sql: str) -> list[str]:
+    """The tables that a question names."""
+    return [table for table in TABLES if re.search(rf"\b{table}\b", sql, re.IGNORECASE)]
+
+
+def what_is_read(snapshot: Snapshot, tables: Iterable[str]) -> str:
+    """How much there is to read for a question, for people who wait for the answer."""
+    names = list(tables)
+    files = [file for table in names for file in snapshot.files(table)]
+    size = sum(file.size for file in files)
+    where = f" of {', '.join(names)}" if names else ""
+    return f"reading up to {size / 1e6:,.1f} MB in {len(files)} files{where}"
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """DuckDB in this process, with the functions that the questions use.
+
+    Raises:
+        CatalogueError: DuckDB is not installed.
+    """
+    try:
+        import duckdb
+    except ImportError:
+        raise CatalogueError(
+            "This needs duckdb, which is not installed: pip install 'rtmprelay[catalogue]'"
+        ) from None
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    for function in _FUNCTIONS:
+        connection.execute(f"CREATE MACRO {function}")
+    return connection
+
+
+def parameters_in(sql: str) -> set[str]:
+    """The names of the parameters of a question."""
+    return set(PARAMETER.findall(sql))
+
+
+def in_dialect(sql: str) -> str:
+    """A question, with its parameters, as DuckDB writes it."""
+    return _IGNORE_NULLS.sub(r"\1 IGNORE NULLS)", PARAMETER.sub(r"$\1", sql))
+
+
 class DuckEngine:
     """Answers questions about one version of a catalogue.
 
     Every table is a view, made when a question first names it: a question opens the files of its own tables only.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, telling: Telling = silently) -> None:
         """Begin.
+
+        Args:
+            telling: Around each question; what is said there, if it takes long.
 
         Raises:
             CatalogueError: DuckDB is not installed.
         """
-        try:
-            import duckdb
-        except ImportError:
-            raise CatalogueError(
-                "This needs duckdb, which is not installed: pip install 'rtmprelay[catalogue]'"
-            ) from None
+        self._connection = connect()
+        import duckdb
+
         self.snapshot = snapshot
+        self._telling = telling
         self._views: set[str] = set()
-        self._connection = duckdb.connect()
-        self._connection.execute("SET TimeZone = 'UTC'")
         self._error = duckdb.Error
-        for function in _FUNCTIONS:
-            self._connection.execute(f"CREATE MACRO {function}")
 
     def ask(self, sql: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
         """Answer a question; `:name` in it is a parameter.
@@ -83,44 +140,45 @@ class DuckEngine:
             CatalogueError: It cannot be answered; in one line.
         """
         values = parameters or {}
-        text = PARAMETER.sub(r"$\1", sql) if values else sql
-        used = set(PARAMETER.findall(sql)) if values else set()
-        try:
-            for table in TABLES:
-                if table not in self._views and re.search(rf"\b{table}\b", sql, re.IGNORECASE):
-                    self._connection.execute(self._view_of(TABLES[table]))
-                    self._views.add(table)
-            relation = self._connection.sql(text, params={name: values[name] for name in used} or None)
-        except self._error as error:
-            raise CatalogueError(_in_one_line(str(error))) from error
-        if relation is None:
-            raise CatalogueError("This is no question: it has no rows to show.")
-        try:
-            return _plain(relation.to_arrow_table())
-        except self._error as error:
-            raise CatalogueError(_in_one_line(str(error))) from error
+        text = in_dialect(sql) if values else sql
+        used = parameters_in(sql) if values else set()
+        tables = tables_in(sql)
+        with self._telling(lambda: what_is_read(self.snapshot, tables)):
+            try:
+                for table in tables:
+                    if table not in self._views:
+                        self._connection.execute(self._view_of(TABLES[table]))
+                        self._views.add(table)
+                relation = self._connection.sql(text, params={name: values[name] for name in used} or None)
+                if relation is None:
+                    raise CatalogueError("This is no question: it has no rows to show.")
+                return _plain(relation.to_arrow_table())
+            except self._error as error:
+                raise CatalogueError(_in_one_line(str(error))) from error
 
     def close(self) -> None:
         """Let go of the files."""
         self._connection.close()
 
     def _view_of(self, table: Table) -> str:
-        folders = self.snapshot.folders(table.name)
-        for folder in folders:
-            if not folder.is_dir():
-                raise CatalogueError(f"{folder} is not there: the catalogue is not complete.")
-        files = [str(file) for file in files_of(folders)]
+        folder = self.snapshot.folder(table.name)
+        found = self.snapshot.files(table.name)
+        if not folder.is_local:
+            return self._view_elsewhere(table, found)
+        files = [f"{folder}/{file.path}" for file in found]
         if not files:
             columns = [f'CAST(NULL AS {_TYPES[column.type]}) AS "{column.name}"' for column in table.columns]
             return f'CREATE VIEW "{table.name}" AS SELECT {", ".join(columns)} WHERE false'
         names = ", ".join(f"'{name.replace(chr(39), chr(39) * 2)}'" for name in files)
-        # Files of other days are passed over. That is not for a catalogue below folders of this form, and not for
-        # `recordings`, which has a column `run` of its own, where the manifest has a folder of that name.
-        is_hive = "=" not in str(self.snapshot.root) and "run" not in table.column_names
+        # Files of other days are passed over. That is not for a catalogue below folders of this form.
+        is_hive = "=" not in str(self.snapshot.root)
         hive = f"true, hive_types = {{'{DAY}': DATE}}" if is_hive else "false, filename = true"
-        source = f"read_parquet([{names}], union_by_name = true, hive_partitioning = {hive})"
+        # If all files have the same columns, one of them is opened to see which; a question opens those of its days.
+        is_mixed = any(file.schema != str(table.version) for file in found)
+        union = f"union_by_name = {'true' if is_mixed else 'false'}"
+        source = f"read_parquet([{names}], {union}, hive_partitioning = {hive})"
         day = DAY if is_hive else f"CAST(regexp_extract(filename, '.*/{DAY}=([0-9-]+)/', 1) AS DATE)"
-        there = self._columns_of(source)
+        there = self._columns_of(source) if is_mixed else set(table.column_names)
         columns = []
         for column in table.columns:
             if column.name == DAY:
@@ -131,6 +189,12 @@ class DuckEngine:
                 # Another version of this program wrote it, before there was such a column.
                 columns.append(f'CAST(NULL AS {_TYPES[column.type]}) AS "{column.name}"')
         return f'CREATE VIEW "{table.name}" AS SELECT {", ".join(columns)} FROM {source}'
+
+    def _view_elsewhere(self, table: Table, files: Iterable[PartFile]) -> str:
+        """A view of files that pyarrow reads: DuckDB would need an extension from the network."""
+        name = f"{table.name}_files"
+        self._connection.register(name, dataset_of(self.snapshot.folder(table.name), table, files))
+        return f'CREATE VIEW "{table.name}" AS SELECT * FROM "{name}"'
 
     def _columns_of(self, source: str) -> set[str]:
         rows = self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()

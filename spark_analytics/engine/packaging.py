@@ -16,6 +16,9 @@ from spark_analytics.whole_file import whole_file
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: Sources, and what they read: questions, and the style of the report.
+_SUFFIXES = {".py", ".sql", ".css"}
+
 #: numpy and pyarrow are not pure Python: they must be installed on every machine.
 _PACKAGES = ("rtmprelay", "spark_analytics", "attr", "attrs")
 
@@ -47,7 +50,8 @@ def _root_of(package: str) -> Path:
 
 
 def _files_of(package: str) -> list[Path]:
-    return sorted((_root_of(package) / package).rglob("*.py"))
+    found = (_root_of(package) / package).rglob("*")
+    return sorted(file for file in found if file.suffix in _SUFFIXES)
 
 
 @contextmanager

@@ -41,7 +41,7 @@ _LOCAL_SETTINGS = {
 }
 
 
-#: The path of a socket may have 107 bytes; the name of our folder and what Spark puts behind it have 62.
+#: The path of a socket may have 107 bytes; the name of our folder and what Spark puts after it have 62.
 _LONGEST_PARENT = 45
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
-from spark_analytics.engine.duck import PARAMETER
+from spark_analytics.engine.duck import Telling, parameters_in, silently, tables_in, what_is_read
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,8 +27,9 @@ def _literal(value: Any) -> Any:
 class SparkEngine:
     """Answers questions about one version of a catalogue. Every table is a view of the session."""
 
-    def __init__(self, spark: SparkSession, snapshot: Snapshot) -> None:
+    def __init__(self, spark: SparkSession, snapshot: Snapshot, telling: Telling = silently) -> None:
         self.snapshot = snapshot
+        self._telling = telling
         self._spark = spark
         from spark_analytics.flv.datasource import register
 
@@ -37,10 +38,9 @@ class SparkEngine:
 
     def ask(self, sql: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
         """Answer a question; `:name` in it is a parameter."""
-        if not parameters:
-            return self._spark.sql(sql).toArrow()
-        values = {name: _literal(parameters[name]) for name in set(PARAMETER.findall(sql))}
-        return self._spark.sql(sql, args=values).toArrow()
+        values = {name: _literal(parameters[name]) for name in parameters_in(sql)} if parameters else None
+        with self._telling(lambda: what_is_read(self.snapshot, tables_in(sql))):
+            return self._spark.sql(sql, args=values).toArrow()
 
     def close(self) -> None:
         """The session is somebody else's."""

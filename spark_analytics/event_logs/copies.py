@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,7 +10,15 @@ from typing import Any
 
 import attrs
 
-from spark_analytics.event_logs.files import GZIP, GZIP_ERRORS, FoundFile, hash_of, text_size
+from spark_analytics.event_logs.files import (
+    GZIP,
+    GZIP_ERRORS,
+    FoundLog,
+    hash_of,
+    open_log,
+    open_text,
+    text_size,
+)
 from spark_analytics.gone import is_gone
 
 #: How much is compared at a time.
@@ -20,7 +27,7 @@ _BLOCK = 1024 * 1024
 Row = dict[str, Any]
 
 
-def without_copies(found: Iterable[FoundFile], known: Mapping[str, Row]) -> list[FoundFile]:
+def without_copies(found: Iterable[FoundLog], known: Mapping[str, Row]) -> list[FoundLog]:
     """Each log once, with the `file_id` that it had before, if it was read.
 
     Args:
@@ -28,14 +35,14 @@ def without_copies(found: Iterable[FoundFile], known: Mapping[str, Row]) -> list
     """
     found = list(found)
     foreign = [one for one in found if one.is_foreign]
-    copies: dict[str, list[FoundFile]] = defaultdict(list)
+    copies: dict[str, list[FoundLog]] = defaultdict(list)
     for one in [*(one for one in found if not one.is_foreign), *_told_apart(foreign, known)]:
         copies[one.file_id].append(one)
     best = [_best(logs, known.get(file_id)) for file_id, logs in copies.items()]
     return sorted(best, key=_name)
 
 
-def _best(copies: list[FoundFile], row: Row | None) -> FoundFile:
+def _best(copies: list[FoundLog], row: Row | None) -> FoundLog:
     """The copy that goes furthest, and of those the plain one: it may be the log itself, which grows.
 
     Args:
@@ -53,11 +60,11 @@ def _best(copies: list[FoundFile], row: Row | None) -> FoundFile:
     return max(sorted(reach, key=_name), key=lambda one: (reach[one], not one.is_compressed))
 
 
-def _name(found: FoundFile) -> str:
+def _name(found: FoundLog) -> str:
     return found.name
 
 
-def _readable_size(found: FoundFile) -> int:
+def _readable_size(found: FoundLog) -> int:
     """How much text there is in a file. A compressed one that was not copied to its end says anything."""
     return sum(map(len, _blocks(found)))
 
@@ -67,9 +74,9 @@ def log_is_gone(path: str) -> bool:
     return is_gone(path) and is_gone(path + GZIP)
 
 
-def _told_apart(foreign: Iterable[FoundFile], known: Mapping[str, Row]) -> Iterator[FoundFile]:
+def _told_apart(foreign: Iterable[FoundLog], known: Mapping[str, Row]) -> Iterator[FoundLog]:
     """Logs of other programs: several may have the same first line, so each gets an id of its own, and copies one."""
-    alike: dict[str, list[FoundFile]] = defaultdict(list)
+    alike: dict[str, list[FoundLog]] = defaultdict(list)
     for one in foreign:
         alike[one.file_id].append(one)
     read_before: dict[str, dict[str, Row]] = defaultdict(dict)
@@ -82,9 +89,9 @@ def _told_apart(foreign: Iterable[FoundFile], known: Mapping[str, Row]) -> Itera
             yield from (attrs.evolve(one, file_id=one_id) for one in copies)
 
 
-def _copies(files: list[FoundFile]) -> list[list[FoundFile]]:
+def _copies(files: list[FoundLog]) -> list[list[FoundLog]]:
     """Logs that begin with the same line, those together of which one is the beginning of the other."""
-    groups: list[list[FoundFile]] = []
+    groups: list[list[FoundLog]] = []
     # The longest first: what is the beginning of two is a copy of one of them.
     for one in sorted(files, key=lambda one: (-(text_size(one) or 0), one.path)):
         for group in groups:
@@ -96,7 +103,7 @@ def _copies(files: list[FoundFile]) -> list[list[FoundFile]]:
     return groups
 
 
-def _have_same_text(one: FoundFile, other: FoundFile) -> bool:
+def _have_same_text(one: FoundLog, other: FoundLog) -> bool:
     """Whether two files are the same as far as the shorter one goes."""
     for left, right in zip_longest(_blocks(one), _blocks(other), fillvalue=b""):
         size = min(len(left), len(right))
@@ -107,17 +114,17 @@ def _have_same_text(one: FoundFile, other: FoundFile) -> bool:
     return True
 
 
-def _blocks(found: FoundFile) -> Iterator[bytes]:
+def _blocks(found: FoundLog) -> Iterator[bytes]:
     """The text of a file, as far as it can be read."""
     try:
-        with gzip.open(found.name) if found.is_compressed else open(found.name, "rb") as file:
+        with open_text(found.name) as file:
             while block := file.read(_BLOCK):
                 yield block
     except (*GZIP_ERRORS, OSError):
         return
 
 
-def _ids_before(logs: list[list[FoundFile]], rows: Mapping[str, Row]) -> list[str | None]:
+def _ids_before(logs: list[list[FoundLog]], rows: Mapping[str, Row]) -> list[str | None]:
     """Under which ids logs were read before: at the same place or, of what is left then, at one where they are no more.
 
     Args:
@@ -133,7 +140,7 @@ def _ids_before(logs: list[list[FoundFile]], rows: Mapping[str, Row]) -> list[st
     ]
 
 
-def _take(free: dict[str, Row], log: FoundFile, was_there: Callable[[str], bool]) -> str | None:
+def _take(free: dict[str, Row], log: FoundLog, was_there: Callable[[str], bool]) -> str | None:
     """One of the ids that are free, if the log can be the one that had it."""
     for file_id, row in free.items():
         if was_there(row["path"]) and _goes_on(log, row["read_until"]):
@@ -142,21 +149,21 @@ def _take(free: dict[str, Row], log: FoundFile, was_there: Callable[[str], bool]
     return None
 
 
-def _goes_on(found: FoundFile, read_until: int) -> bool:
+def _goes_on(found: FoundLog, read_until: int) -> bool:
     """Whether a file can be the one that was read so far: there a line ends."""
     if not read_until:
         return True
     if found.is_compressed:
         return (text_size(found) or 0) >= read_until
     try:
-        with open(found.name, "rb") as file:
+        with open_log(found.name) as file:
             file.seek(read_until - 1, os.SEEK_SET)
             return file.read(1) == b"\n"
     except OSError:
         return False
 
 
-def _new_id(beginning: str, found: FoundFile, known: Mapping[str, Row]) -> str:
+def _new_id(beginning: str, found: FoundLog, known: Mapping[str, Row]) -> str:
     """One that no log had before: another one may have been at this place."""
     place = found.path
     while (file_id := f"{beginning}-{hash_of(place.encode())}") in known:

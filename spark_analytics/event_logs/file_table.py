@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import attrs
 
 from spark_analytics.event_logs.copies import Row, log_is_gone
-from spark_analytics.event_logs.files import GZIP, FoundFile, text_size
-from spark_analytics.event_logs.lines import CANNOT_READ, Split, splits_of
+from spark_analytics.event_logs.files import GZIP, FoundLog, text_size
+from spark_analytics.event_logs.lines import CANNOT_READ, LogSplit, splits_of
+from spark_analytics.flv.sources import is_uri
 from spark_analytics.patterns import covers
 from spark_analytics.table import DAY
 
-#: Seconds for which bytes behind the last line are taken for one that is being written.
+#: Seconds for which bytes after the last line are taken for one that is being written.
 _STILL_WRITING = 60.0
 
 #: The status of a file that the system does not give.
@@ -49,9 +51,9 @@ class ReadResult:
         )
 
 
-def new_splits(found: Iterable[FoundFile], known: Mapping[str, Row]) -> list[Split]:
+def new_splits(found: Iterable[FoundLog], known: Mapping[str, Row]) -> list[LogSplit]:
     """What there is to read."""
-    splits: list[Split] = []
+    splits: list[LogSplit] = []
     for one in found:
         row = known.get(one.file_id)
         if one.error is None and (row is None or not _is_same(one, row)):
@@ -59,18 +61,20 @@ def new_splits(found: Iterable[FoundFile], known: Mapping[str, Row]) -> list[Spl
     return splits
 
 
-def _is_same(found: FoundFile, row: Row) -> bool:
+def _is_same(found: FoundLog, row: Row) -> bool:
     """Whether nothing has happened to a file, and nothing of it is still to be read."""
     if _was_refused(row):
         return False
-    if (row["compressed"], row["size"], row["mtime_ns"]) == (
-        found.is_compressed,
-        found.size,
-        found.mtime_ns,
-    ):
+    if _is_as_listed(found, row):
         return True
     # It was only compressed.
     return found.is_compressed and text_size(found) == row["read_until"]
+
+
+def _is_as_listed(found: FoundLog, row: Row) -> bool:
+    """Whether a file looks as it did when it was read."""
+    looks = (found.is_compressed, found.size, found.mtime_ns)
+    return (row["compressed"], row["size"], row["mtime_ns"]) == looks
 
 
 def _was_refused(row: Row) -> bool:
@@ -78,8 +82,28 @@ def _was_refused(row: Row) -> bool:
     return row["status"] == UNREADABLE_FILE or (row["error"] or "").startswith(CANNOT_READ)
 
 
+def results_of(
+    splits: Iterable[LogSplit], counted: Iterable[Mapping[str, Any]], refused: Mapping[str, str]
+) -> dict[str, ReadResult]:
+    """What was read of each file that was opened.
+
+    Args:
+        counted: What was counted for each file and server.
+        refused: Why files could not be read to their end.
+    """
+    results = {split.file_id: ReadResult(problem=refused.get(split.file_id)) for split in splits}
+    for row in counted:
+        results[row["file_id"]] = results[row["file_id"]].joined(result_of(row))
+    return results
+
+
+def result_of(counted: Mapping[str, Any]) -> ReadResult:
+    """What was counted for a file, or for one server in it."""
+    return ReadResult(**{field.name: counted[field.name] for field in attrs.fields(ReadResult)})
+
+
 def updated_rows(
-    found: Sequence[FoundFile],
+    found: Sequence[FoundLog],
     known: Mapping[str, Row],
     results: Mapping[str, ReadResult],
     places: Sequence[str],
@@ -106,31 +130,34 @@ def updated_rows(
     return rows
 
 
-def row_from_events(counted: Row, before: Row | None) -> Row:
+def row_from_events(file_id: str, result: ReadResult, before: Row | None) -> Row:
     """The row of a file that is not known but by its events. All that can be found out by looking at it is left open, so
     that it is looked at.
 
     Args:
-        counted: `file_id`, `read_until`, `events`, `unreadable`, `first_event` and `last_event`.
         before: Where it was, if that is known.
     """
-    first_event = counted["first_event"]
     return {
-        **counted,
+        "file_id": file_id,
         "path": before["path"] if before else "",
         "compressed": False,
         "size": 0,
         "mtime_ns": 0,
+        "read_until": result.read_until,
         "torn_bytes": 0,
-        "status": "damaged" if counted["unreadable"] else "ok",
+        "events": result.events,
+        "unreadable": result.unreadable,
+        "first_event": result.first_event,
+        "last_event": result.last_event,
+        "status": "damaged" if result.unreadable else "ok",
         "error": None,
         "vanished_at": None,
         "indexed_at": None,
-        DAY: (first_event or datetime.fromtimestamp(0, UTC)).date(),
+        DAY: (result.first_event or datetime.fromtimestamp(0, UTC)).date(),
     }
 
 
-def _row(found: FoundFile, known: Row | None, result: ReadResult | None, now: datetime) -> Row:
+def _row(found: FoundLog, known: Row | None, result: ReadResult | None, now: datetime) -> Row:
     before: Row = known or {
         "read_until": 0,
         "events": 0,
@@ -152,7 +179,11 @@ def _row(found: FoundFile, known: Row | None, result: ReadResult | None, now: da
     error = found.error or result.problem or old_error
     # What a damaged compressed file says of its size is not to be trusted.
     is_sure = error is None or not (found.is_compressed or found.error or error.startswith(CANNOT_READ))
-    torn = max(0, (text_size(found) or 0) - read_until) if finished and is_sure else 0
+    if found.is_compressed and known is not None and _is_as_listed(found, known):
+        # To ask a compressed file again, another file system may have to be asked.
+        torn = known["torn_bytes"]
+    else:
+        torn = max(0, (text_size(found) or 0) - read_until) if finished and is_sure else 0
     first_event = _earliest(before["first_event"], result.first_event)
     return {
         "file_id": found.file_id,
@@ -174,7 +205,7 @@ def _row(found: FoundFile, known: Row | None, result: ReadResult | None, now: da
     }
 
 
-def _status(found: FoundFile, error: str | None, events: int, unreadable: int, torn: int) -> str:
+def _status(found: FoundLog, error: str | None, events: int, unreadable: int, torn: int) -> str:
     if found.error is not None or (error or "").startswith(CANNOT_READ):
         return UNREADABLE_FILE
     if error is not None or unreadable:
@@ -194,7 +225,7 @@ def _latest(one: datetime | None, other: datetime | None) -> datetime | None:
 
 def _is_in(path: str, places: Sequence[str]) -> bool:
     """Whether a file would be found now if it were there."""
-    for place in map(os.path.abspath, places):
+    for place in (one if is_uri(one) else os.path.abspath(one.removeprefix("file://")) for one in places):
         if path == place.removesuffix(GZIP) or path.startswith(place.rstrip("/") + "/"):
             return True
         if covers(path, place) or covers(path + GZIP, place):

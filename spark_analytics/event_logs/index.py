@@ -1,28 +1,31 @@
-"""Brings the catalogue up to date with event logs: reads what is new in them, and nothing twice."""
+"""Brings the catalogue up to date with event logs: reads what is new in them, and nothing twice.
+
+Some megabytes are read and worked on in this process; Spark does what would take it too long.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
 
 import attrs
 import pyarrow as pa
 
 from spark_analytics.catalogue import Change, Snapshot
 from spark_analytics.event_logs.copies import Row
-from spark_analytics.event_logs.file_table import UNREADABLE_FILE, new_splits, updated_rows
-from spark_analytics.event_logs.heard import Heard, results_of, servers_of
-from spark_analytics.event_logs.known import look_for_logs
-from spark_analytics.event_logs.lines import Split
-from spark_analytics.event_logs.servers import STOPPED, Server, known_servers
-from spark_analytics.event_schemas import EVENT_TABLES
+from spark_analytics.event_logs.derive import answer, count_events, make_batch
+from spark_analytics.event_logs.file_table import UNREADABLE_FILE, new_splits, results_of, updated_rows
+from spark_analytics.event_logs.read import NewEvents, OpenSpark, add_events, read_new_events, workbench_for
+from spark_analytics.event_logs.servers import STOPPED, News, Server, known_servers, servers_of, with_new
+from spark_analytics.event_logs.state import look_for_logs
+from spark_analytics.event_logs.write import DERIVED, TableWriter, leave_out
+from spark_analytics.event_schemas import EVENT_TABLES, EVENTS, OPEN_EVENTS
 from spark_analytics.schemas import TABLES
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from spark_analytics.store.part_files import PartFile
 
 _DERIVED = [table for table in EVENT_TABLES if table.name not in ("events", "event_files")]
+
+_FIRST_DAY = date(1970, 1, 1)
 
 
 @attrs.frozen
@@ -46,7 +49,7 @@ class EventSummary:
 
 
 def index_events(
-    open_spark: Callable[[], SparkSession],
+    open_spark: OpenSpark,
     change: Change,
     places: Iterable[str],
     now: datetime | None = None,
@@ -54,9 +57,9 @@ def index_events(
     """Read event logs into the tables of a change, which the caller publishes.
 
     Args:
-        open_spark: Starts Spark. That is not done if there is nothing to do.
+        open_spark: Starts Spark. That is not done for a few megabytes.
         places: Folders, files or patterns.
-        now: Servers that were not heard of for a while before this have died.
+        now: Servers that have been silent for a while before this have died.
 
     Raises:
         CatalogueError: One of the places is not there; or events of another version are all that is left of a log.
@@ -67,22 +70,17 @@ def index_events(
     found, known = logs.found, logs.known
     base = change.base
     splits = new_splits(found, known)
-    new, counted, refused = _read_new(open_spark, change, splits)
-    results = results_of(splits, counted, refused)
+    new = read_new_events(open_spark, change, splits)
+    results = results_of(splits, new.counted, new.refused)
     rows = updated_rows(found, known, results, places, now)
     files_changed = logs.are_new or sorted(rows, key=_file_id) != sorted(known.values(), key=_file_id)
     if files_changed:
-        change.write_arrow(
-            "event_files", pa.Table.from_pylist(rows, schema=TABLES["event_files"].arrow_schema())
-        )
-    heard = Heard(_servers_before(base), servers_of(counted), now, _waiting(base))
+        change.replace("event_files", pa.Table.from_pylist(rows, schema=TABLES["event_files"].arrow_schema()))
+    news = News(_servers_before(base), servers_of(new.counted), now, _waiting(base))
     is_current = _is_current(base)
-    something_follows = new is not None or not is_current or _time_has_told(base, heard)
+    something_follows = bool(new.files) or not is_current or _time_has_told(base, news)
     if something_follows:
-        spark = open_spark()
-        from spark_analytics.event_logs.job import derive
-
-        derive(spark, change, new, heard, anew=not is_current or heard.is_late())
+        _derive(open_spark, change, new, news, anew=not is_current)
     return EventSummary(
         len(found),
         len({split.file_id for split in splits}),
@@ -93,20 +91,64 @@ def index_events(
     )
 
 
-def _read_new(
-    open_spark: Callable[[], SparkSession], change: Change, splits: list[Split]
-) -> tuple[DataFrame | None, list[Row], dict[str, str]]:
-    """Add what is new to `events`: the new events, what was counted of them, and why files could not be read."""
-    if not splits:
-        return None, [], {}
-    spark = open_spark()
-    from spark_analytics.event_logs.job import count_new, write_new_events
+def _derive(open_spark: OpenSpark, change: Change, new: NewEvents, news: News, anew: bool) -> None:
+    """Write what follows from events.
 
-    written = write_new_events(spark, change, splits)
-    if written.run is None:
-        return None, [], written.refused
-    new = written.read(spark, change.base)
-    return new, count_new(new), written.refused
+    Args:
+        anew: What followed from those before is void. If not, it may be so for some servers, whose events came late.
+    """
+    late = frozenset[str]() if anew else news.late()
+    found = change.files(EVENTS.name) if anew else new.files
+    of_late = _files_of(change, late)
+    left_open = () if anew else change.base.files(OPEN_EVENTS.name)
+    count = sum(file.rows for file in (*found, *of_late, *left_open))
+    with workbench_for(count, open_spark) as bench:
+        add_events(bench, "found_events", change, EVENTS.name, found)
+        add_events(bench, "open_before", change, OPEN_EVENTS.name, left_open)
+        if late:
+            add_events(bench, "events_of_late", change, EVENTS.name, of_late)
+            bench.add("late_servers", pa.table({"late": pa.array(sorted(late), pa.string())}))
+            for name, statement in _WITH_LATE.items():
+                bench.make(name, statement, {})
+        answer(bench, "once_events")
+        servers = list(news.together().values())
+        since = news.since(servers)
+        if anew or late:
+            # As if none of them had been known before.
+            bench.make("counted_events", _COUNTED_AGAIN if late else "SELECT * FROM once_events", {})
+            again = with_new({}, (one for one, _ in servers_of(count_events(bench))))
+            if anew:
+                servers, since = list(again.values()), _FIRST_DAY
+                change.forget(DERIVED)
+            else:
+                servers = [again.get(server.instance, server) for server in servers]
+                since = min([since, *(server.started_at.date() for server in again.values())])
+                for table in DERIVED:
+                    leave_out(change, table, late)
+        rows = [server.row(news.now) for server in servers]
+        change.replace("servers", pa.Table.from_pylist(rows, schema=TABLES["servers"].arrow_schema()))
+        make_batch(bench, servers, news.now)
+        TableWriter(bench, change).write_all(since)
+
+
+# Of servers whose events came late, all that there are; of all others, those that are new.
+_WITH_LATE = {
+    "found_events": """SELECT e.* FROM found_events e LEFT JOIN late_servers ON instance = late WHERE late IS NULL
+        UNION ALL SELECT e.* FROM events_of_late e JOIN late_servers ON instance = late""",
+    "open_before": "SELECT e.* FROM open_before e LEFT JOIN late_servers ON instance = late WHERE late IS NULL",
+}
+_COUNTED_AGAIN = "SELECT e.* FROM once_events e JOIN late_servers ON instance = late"
+
+
+def _files_of(change: Change, servers: Iterable[str]) -> tuple[PartFile, ...]:
+    """The files that may have events of some servers, new ones too."""
+    servers = list(servers)
+    if not servers:
+        return ()
+    base = change.base
+    before = {file for name in servers for file in base.files(EVENTS.name, ranges={"instance": (name, name)})}
+    new = set(change.files(EVENTS.name)) - set(base.files(EVENTS.name))
+    return tuple(before | new)
 
 
 def _file_id(row: Row) -> str:
@@ -119,9 +161,8 @@ def _servers_before(base: Snapshot) -> dict[str, Server]:
 
 def _is_current(base: Snapshot) -> bool:
     """Whether what follows from the events of before is there, as this program writes it."""
-    tables = base.manifest.tables
     return not base.has("events") or all(
-        table.name in tables and tables[table.name].version == table.version for table in _DERIVED
+        base.schema_version(table.name) == table.version for table in _DERIVED
     )
 
 
@@ -132,14 +173,14 @@ def _waiting(base: Snapshot) -> frozenset[str]:
     return frozenset(base.arrow("open_events", ["instance"])["instance"].to_pylist())
 
 
-def _time_has_told(base: Snapshot, heard: Heard) -> bool:
+def _time_has_told(base: Snapshot, news: News) -> bool:
     """Whether a server that was running has been silent for too long."""
-    if not heard.before:
+    if not news.before:
         return False
     for row in base.arrow("servers", ["instance", "ended_how"]).to_pylist():
-        server = heard.before[row["instance"]]
-        if row["ended_how"] != STOPPED and row["ended_how"] != server.ended_how(heard.now):
+        server = news.before[row["instance"]]
+        if row["ended_how"] != STOPPED and row["ended_how"] != server.ended_how(news.now):
             return True
-        if row["instance"] in heard.waiting and server.is_settled(heard.now):
+        if row["instance"] in news.waiting and server.is_settled(news.now):
             return True
     return False

@@ -1,14 +1,15 @@
-"""Reads lines of event logs in Spark's workers, from where the last run ended."""
+"""Reads the lines of event logs, from where the last run ended: here, or in Spark's workers."""
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import attrs
 
-from spark_analytics.event_logs.files import GZIP, GZIP_ERRORS, FoundFile
+from spark_analytics.event_logs.files import GZIP_ERRORS, FoundLog, LogText, open_text
+from spark_analytics.event_logs.parse import TextLine, parse_events
+from spark_analytics.event_schemas import EVENTS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,15 +26,14 @@ _LONGEST_LINE = 128 * 1024
 _BATCH_LINES = 20_000
 _BATCH_TEXT = 8 * 1024 * 1024
 
-#: How the system's refusal is told. It may not refuse the next time, and what is behind it was not read.
+#: How the system's refusal is told. It may not refuse the next time, and what comes after it was not read.
 CANNOT_READ = "the file cannot be read"
 
 SPLIT_SCHEMA = "file_id string, name string, begin bigint, finish bigint, at_line_start boolean"
-LINE_SCHEMA = "file_id string, line_end bigint, line string, problem string"
 
 
 @attrs.frozen
-class Split:
+class LogSplit:
     """What one task reads: all lines that begin in a range of the text.
 
     Attributes:
@@ -48,47 +48,38 @@ class Split:
     at_line_start: bool
 
 
-@attrs.frozen
-class TextLine:
-    """One line.
-
-    Attributes:
-        end: Where it ends in the text.
-        text: None if there is a problem.
-    """
-
-    end: int
-    text: str | None
-    problem: str | None = None
-
-
-def splits_of(found: FoundFile, read_until: int, size: int = SPLIT_SIZE) -> list[Split]:
+def splits_of(found: FoundLog, read_until: int, size: int = SPLIT_SIZE) -> list[LogSplit]:
     """How what is new in a file is divided."""
     if found.complete is None:
-        return [Split(found.file_id, found.name, read_until, None, True)]
+        return [LogSplit(found.file_id, found.name, read_until, None, True)]
     begins = range(read_until, found.complete, size)
     return [
-        Split(found.file_id, found.name, begin, min(begin + size, found.complete), begin == read_until)
+        LogSplit(found.file_id, found.name, begin, min(begin + size, found.complete), begin == read_until)
         for begin in begins
     ]
 
 
-def read_lines(spark: SparkSession, splits: Iterable[Split]) -> DataFrame:
-    """The lines of these splits, one task for each: file_id, line_end, line, problem."""
+def read_in_workers(spark: SparkSession, splits: Iterable[LogSplit]) -> DataFrame:
+    """Rows of `events` from these splits, one task for each."""
     rows = [attrs.astuple(split) for split in splits]
+    schema = EVENTS.spark_schema()
     if not rows:
-        return spark.createDataFrame([], LINE_SCHEMA)
+        return spark.createDataFrame([], schema)
     # A slice for each: hashing them to as many tasks would leave a third of the tasks empty, and give others several.
     frame = spark.createDataFrame(spark.sparkContext.parallelize(rows, len(rows)), SPLIT_SCHEMA)
-    return frame.mapInArrow(_read_batches, LINE_SCHEMA)
+    return frame.mapInArrow(_read_batches, schema)
 
 
 def _read_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for row in batch.to_pylist():
-            split = Split(**row)
-            for lines in _in_batches(lines_of(split)):
-                yield _to_batch(split, lines)
+            yield from read_split(LogSplit(**row))
+
+
+def read_split(split: LogSplit) -> Iterator[pa.RecordBatch]:
+    """Rows of `events` from the lines of a split."""
+    for lines in _in_batches(lines_of(split)):
+        yield parse_events(split.file_id, lines)
 
 
 def _in_batches(lines: Iterable[TextLine]) -> Iterator[list[TextLine]]:
@@ -101,38 +92,15 @@ def _in_batches(lines: Iterable[TextLine]) -> Iterator[list[TextLine]]:
         if len(batch) >= _BATCH_LINES or held >= _BATCH_TEXT:
             yield batch
             batch, held = [], 0
-    yield batch
+    if batch:
+        yield batch
 
 
-def _to_batch(split: Split, lines: list[TextLine]) -> pa.RecordBatch:
-    import pyarrow
-
-    return pyarrow.record_batch(
-        [
-            pyarrow.array([split.file_id] * len(lines), pyarrow.string()),
-            pyarrow.array([line.end for line in lines], pyarrow.int64()),
-            pyarrow.array([line.text for line in lines], pyarrow.string()),
-            pyarrow.array([line.problem for line in lines], pyarrow.string()),
-        ],
-        names=["file_id", "line_end", "line", "problem"],
-    )
-
-
-class _Text(Protocol):
-    """A file, compressed or not."""
-
-    def readline(self, size: int, /) -> bytes:
-        """The next line, or so much of it."""
-
-    def seek(self, offset: int, /) -> int:
-        """Go there."""
-
-
-def lines_of(split: Split) -> Iterator[TextLine]:
+def lines_of(split: LogSplit) -> Iterator[TextLine]:
     """The whole lines of a split. A file that cannot be read to its end gives what it has, and says so."""
     last = split.begin
     try:
-        with gzip.open(split.name) if split.name.endswith(GZIP) else open(split.name, "rb") as file:
+        with open_text(split.name) as file:
             for line in _whole_lines(file, split):
                 last = line.end
                 yield line
@@ -142,8 +110,8 @@ def lines_of(split: Split) -> Iterator[TextLine]:
         yield TextLine(last, None, f"{CANNOT_READ}: {error.strerror or error}")
 
 
-def _whole_lines(file: _Text, split: Split) -> Iterator[TextLine]:
-    """Lines that begin in the split; the last of them may end behind it."""
+def _whole_lines(file: LogText, split: LogSplit) -> Iterator[TextLine]:
+    """Lines that begin in the split; the last of them may end after it."""
     position = split.begin
     if split.at_line_start:
         file.seek(position)
@@ -165,8 +133,8 @@ def _whole_lines(file: _Text, split: Split) -> Iterator[TextLine]:
         yield TextLine(position, None, "the line is too long for an event")
 
 
-def _length_of_rest(file: _Text) -> tuple[int, bool]:
-    """Go behind the next line feed; how far that was, and whether there is one."""
+def _length_of_rest(file: LogText) -> tuple[int, bool]:
+    """Go to the end of the line; how far that was, and whether there is one."""
     length = 0
     while part := file.readline(_LONGEST_LINE):
         length += len(part)

@@ -1,9 +1,9 @@
-"""Runs of servers: when each began, when it was heard of last, and how it ended."""
+"""Runs of servers: when each began, the time of its last event, how it ended, and what follows from new events."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 import attrs
@@ -12,7 +12,7 @@ from spark_analytics.table import DAY
 
 STOPPED, DIED, RUNNING = "stopped", "died", "running"
 
-#: A server says at least every two minutes that it is alive. One that was not heard of for longer has died.
+#: A server says at least every two minutes that it is alive. One that is silent for longer has died.
 SILENCE = 300.0
 
 #: Its log may just be late, if it comes from another machine. After so long it is not waited for any more.
@@ -63,7 +63,7 @@ class Server:
         return DIED if (now - self.last_seen).total_seconds() > SILENCE else RUNNING
 
     def is_settled(self, now: datetime) -> bool:
-        """Whether nothing more will be heard of it: it said goodbye, or has been silent for a week."""
+        """Whether no more events of it are expected: it said goodbye, or has been silent for a week."""
         return self.has_stopped or (now - self.last_seen).total_seconds() > PATIENCE
 
     def row(self, now: datetime) -> dict[str, Any]:
@@ -103,9 +103,86 @@ def known_servers(rows: Iterable[Mapping[str, Any]]) -> dict[str, Server]:
 
 
 def with_new(known: Mapping[str, Server], new: Iterable[Server]) -> dict[str, Server]:
-    """All servers, with what was heard of them now."""
+    """All servers, with their new events."""
     servers = dict(known)
     for one in new:
         before = servers.get(one.instance)
         servers[one.instance] = one if before is None else before.joined(one)
     return servers
+
+
+@attrs.frozen
+class News:
+    """What one run of the index learned of servers, and what it knew before.
+
+    Attributes:
+        new: What each file tells of each server, with the first number of its new events.
+        waiting: Servers of which something was left open.
+    """
+
+    before: Mapping[str, Server]
+    new: list[tuple[Server, int]]
+    now: datetime
+    waiting: frozenset[str]
+
+    @property
+    def events(self) -> int:
+        """How many events are new."""
+        return sum(server.events for server, _ in self.new)
+
+    def late(self) -> frozenset[str]:
+        """Servers of which all that followed from events before is void: files came in another order than they were
+        written, an event came twice, or the server reports again although it was finished.
+        """
+        late = {server.instance for server, _ in self.new if self._was_finished(server.instance)}
+        last = {name: server.last_number for name, server in self.before.items()}
+        for server, first in sorted(self.new, key=_first_number):
+            if first <= last.get(server.instance, -1) or server.events > server.last_number - first + 1:
+                late.add(server.instance)
+            last[server.instance] = server.last_number
+        return frozenset(late)
+
+    def _was_finished(self, instance: str) -> bool:
+        """Whether all that a server had left open was ended, for good. If there was nothing, that may have been so."""
+        before = self.before.get(instance)
+        return before is not None and instance not in self.waiting and before.is_settled(self.now)
+
+    def together(self) -> dict[str, Server]:
+        """All servers."""
+        return with_new(self.before, (server for server, _ in self.new))
+
+    def since(self, servers: Iterable[Server]) -> date:
+        """The first day of which rows may change. Those of servers without new events stay, unless
+        something of them was open.
+        """
+        telling = self.waiting | {server.instance for server, _ in self.new}
+        times = [server.known_until or server.started_at for server in servers if server.instance in telling]
+        # A clock may have been set back.
+        times += [server.started_at for server, _ in self.new]
+        return min(times, default=self.now).date()
+
+
+def _first_number(part: tuple[Server, int]) -> int:
+    return part[1]
+
+
+def servers_of(counted: Iterable[Mapping[str, Any]]) -> list[tuple[Server, int]]:
+    """What each file tells of each server, from what was counted, with the first number of its new events."""
+    return [
+        (
+            Server(
+                row["instance"],
+                row["host"],
+                row["version"],
+                row["first_event"],
+                row["last_event"],
+                row["has_stopped"],
+                row["last_number"],
+                row["events"],
+                is_numbered=row["is_numbered"],
+            ),
+            row["first_number"],
+        )
+        for row in counted
+        if row["instance"] is not None
+    ]

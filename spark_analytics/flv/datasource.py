@@ -13,19 +13,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 
 import attrs
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from rtmprelay.media import MediaKind
 from spark_analytics.errors import CatalogueError
 from spark_analytics.flv.classify import Classifier, TagClass, composition_times
+from spark_analytics.flv.filters import TYPE_NAMES, TagFilter, take_over
 from spark_analytics.flv.scanner import DamagedPart, RangeScanner, start_of_part
 from spark_analytics.flv.sources import ByteSource, open_source
 from spark_analytics.flv.tags import TagArrays
@@ -63,6 +64,9 @@ _DEFAULT_PART = 128 * MIB
 _MOST_FILES = 500
 
 _UNITS = {"": 1, "k": 1024, "m": MIB, "g": 1024 * MIB}
+
+#: The option of Spark by which conditions are handed on to readers in Python.
+_HANDS_ON_FILTERS = "spark.sql.python.filterPushdown.enabled"
 
 #: What becomes of damage, in the words of Spark's other formats.
 _MODES = ("PERMISSIVE", "FAILFAST")
@@ -107,10 +111,13 @@ class FlvReader(DataSourceReader):
         self._paths = list(paths)
         self._part_size = part_size
         self._strict = strict
+        self._filter = TagFilter()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Look for files, and share them out."""
-        files = find_recordings(self._paths).files.values()
+        files = [
+            file for file in find_recordings(self._paths).files.values() if self._filter.wants_file(file.path)
+        ]
         found: list[FlvPartition] = []
         together: list[Split] = []
         for number, file in enumerate(files):
@@ -147,13 +154,41 @@ class FlvReader(DataSourceReader):
                 if isinstance(found, DamagedPart) and self._strict:
                     raise CatalogueError(f"{split.file.path} is damaged at byte {found.begin}.")
                 tags = found.tag if isinstance(found, DamagedPart) else found
-                if tags is not None:
-                    yield _rows(split.file.path, source, tags, classifier)
+                if tags is None:
+                    continue
+                wanted = self._filter.by_header(tags)
+                if wanted is not None:
+                    tags = tags.chosen(wanted)
+                if len(tags):
+                    yield _rows(split.file.path, source, tags, classifier, self._filter.keyframe)
 
 
-def _rows(path: str, source: ByteSource, tags: TagArrays, classifier: Classifier) -> pa.RecordBatch:
+class FilteringFlvReader(FlvReader):
+    """The same, where Spark hands on what a question asks for: what it does not want is neither looked at nor sent to Java."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Called once, before the files are shared out."""
+        self._filter, rest = take_over(filters)
+        return rest
+
+
+class FilteringFlvDataSource(FlvDataSource):
+    """For sessions that hand conditions on; others refuse a reader that can take them."""
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """One that takes conditions."""
+        part_size = _size(self.options.get("partSize"))
+        return FilteringFlvReader(_paths(self.options), part_size, _is_strict(self.options.get("mode")))
+
+
+def _rows(
+    path: str, source: ByteSource, tags: TagArrays, classifier: Classifier, keyframe: bool | None = None
+) -> pa.RecordBatch:
     codes = classifier.classify(source, tags)
     table = classifier.table
+    if keyframe is not None:
+        wanted = table.keyframe(codes) == keyframe
+        tags, codes = tags.chosen(wanted), codes[wanted]
     numbers = pa.array(codes)
     return pa.record_batch(
         [
@@ -172,8 +207,7 @@ def _rows(path: str, source: ByteSource, tags: TagArrays, classifier: Classifier
 
 
 def _type(one: TagClass) -> str:
-    names = {MediaKind.AUDIO: "audio", MediaKind.VIDEO: "video", MediaKind.DATA: "script", None: "other"}
-    return names[one.kind]
+    return TYPE_NAMES[one.kind]
 
 
 def _kind(one: TagClass) -> str:
@@ -223,4 +257,5 @@ def register(spark: SparkSession) -> None:
 
     # Spark looks there, and not in this session, whether the name is taken.
     make_active(spark)
-    spark.dataSource.register(FlvDataSource)
+    spark.conf.set(_HANDS_ON_FILTERS, "true")
+    spark.dataSource.register(FilteringFlvDataSource)

@@ -23,13 +23,13 @@ from spark_analytics.flv.tags import (
 #: Tags that are looked at together: enough for numpy, few enough for the caches.
 BLOCK_TAGS = 8_192
 
-#: Tags that are looked at behind a damage, and twice as many each time that all is well: where one is, others may follow.
+#: Tags that are looked at after a damage, and twice as many each time that all is well: where one is, others may follow.
 _AFTER_DAMAGE = 16
 
 #: Of a tag that says to be larger than this, the end is looked at first.
 _LARGE_TAG = 1 << 20
 
-#: Where the tags begin behind a file header.
+#: Where the tags begin after a file header.
 FILE_START = 13
 
 #: How far back to look for a place to begin, where the part itself does not tell.
@@ -56,7 +56,7 @@ class DamagedPart:
 
 
 def first_tag(source: ByteSource) -> int:
-    """Where the tags begin: behind the file header, if there is one."""
+    """Where the tags begin: after the file header, if there is one."""
     return FILE_START if has_file_header(source.read(0, FILE_START)) else 0
 
 
@@ -108,7 +108,7 @@ class RangeScanner:
                 yield damage
 
     def _whole_tags(self, window: Window) -> tuple[TagArrays, bool]:
-        """The tags from here on, as far as the window goes; and whether there surely is none behind them."""
+        """The tags from here on, as far as the window goes; and whether there surely is none after them."""
         places, end = follow_sizes(window, self.position, self._stop, self._next_tags)
         self._next_tags = min(2 * self._next_tags, self._block_tags)
         is_last = window.end == self._source.size

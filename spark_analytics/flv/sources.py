@@ -40,7 +40,7 @@ class Window:
 
     @property
     def end(self) -> int:
-        """Where in the file the bytes behind them are."""
+        """Where in the file the bytes after them are."""
         return self.begin + len(self.array)
 
 
@@ -159,7 +159,7 @@ class _LocalFile:
 
 
 def aligned_memory(size: int) -> Bytes:
-    """Memory that begins with a page. Some processors take nearly twice as long to copy a file to just behind that, which is
+    """Memory that begins with a page. Some processors take nearly twice as long to copy a file to just after that, which is
     where large arrays usually are.
     """
     memory = np.empty(size + mmap.PAGESIZE, np.uint8)

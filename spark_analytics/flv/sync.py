@@ -1,4 +1,4 @@
-"""Finds where tags begin: behind damage, and at any place of a file without reading what is before it.
+"""Finds where tags begin: after damage, and at any place of a file without reading what is before it.
 
 The sequence of tags is what `rtmprelay.flv.scan` finds from the start of the file on. A part of the file that is read
 alone must begin with exactly the first of them that begins in it, even if a publisher has put other files, or
@@ -8,7 +8,7 @@ an endless chain of other tags, into his payloads. This is how:
     across `lo`, wherever it begins, ends at `start`, then `start` it is.
 
 For the last tag or damage of the sequence that begins before `lo` is either a whole tag across `lo`, and ends at `start`; or
-it is damage, behind which the sequence goes on at the first such place, which is `start`. A tag has at most 16 MiB, so
+it is damage, after which the sequence goes on at the first such place, which is `start`. A tag has at most 16 MiB, so
 only so much needs to be looked at. Where it does not hold, which takes malice or an accident of one in some thousand places,
 the sequence is followed from an earlier place where it holds, in the worst case from the start of the file.
 """
@@ -23,11 +23,11 @@ from rtmprelay.media import MediaKind
 from spark_analytics.flv.sources import Bytes, ByteSource, Window
 from spark_analytics.flv.tags import FRAME_SIZE, MAX_TAG_SIZE, Integers, numbers_at, sizes_at
 
-#: How much is searched at a time: little at first, because behind small damages it is enough.
+#: How much is searched at a time: little at first, because after small damages it is enough.
 _FIRST_STEP = 1 << 9
 _LARGEST_STEP = 1 << 22
 
-#: How much of what may lie behind a place is looked at at a time.
+#: How much of what may lie after a place is looked at at a time.
 _TRAILER_STEP = 1 << 20
 
 #: As many places are looked at one by one. More take malice: they are looked at in blocks.
@@ -43,7 +43,7 @@ def find_start(source: ByteSource, begin: int, limit: int) -> int | None:
     limit = min(limit, source.size - FRAME_SIZE + 1)
     while begin < limit:
         end = min(begin + step, limit)
-        # Most tags that begin in this step end behind it: as much again is at hand without asking for each.
+        # Most tags that begin in this step end after it: as much again is at hand without asking for each.
         window = source.window(begin, 2 * (end - begin) + TAG_HEADER_SIZE)
         found = _first_whole(source, window, _candidates(window, begin, end))
         if found is not None:
@@ -64,7 +64,7 @@ def _candidates(window: Window, begin: int, end: int) -> Integers:
 
 
 def _first_whole(source: ByteSource, window: Window, places: Integers) -> int | None:
-    """The first of these places at which the size behind the tag is right."""
+    """The first of these places at which the size after the tag is right."""
     if not len(places):
         return None
     sizes = sizes_at(window.array, places - window.begin)
@@ -84,7 +84,7 @@ def _first_whole(source: ByteSource, window: Window, places: Integers) -> int | 
 
 
 def _first_far(source: ByteSource, places: Integers, trailers: Integers, wholes: Integers) -> int | None:
-    """The first of these places behind which the right size stands, where that is not at hand."""
+    """The first of these places after which the right size stands, where that is not at hand."""
     if len(places) <= _FEW:
         for place, trailer, whole in zip(places.tolist(), trailers.tolist(), wholes.tolist(), strict=True):
             if source.read(trailer, TRAILER_SIZE) == whole.to_bytes(TRAILER_SIZE, "big"):
@@ -107,8 +107,8 @@ def _first_far(source: ByteSource, places: Integers, trailers: Integers, wholes:
 
 
 def ends_of_tags_across(source: ByteSource, place: int) -> Integers:
-    """Where all those tags end, of whatever type, that begin before a place and end at it or behind it."""
-    # What is sought is a size behind a tag, and so a number below 2**24 + 11: its first byte is 0 or 1.
+    """Where all those tags end, of whatever type, that begin before a place and end at it or after it."""
+    # What is sought is a size after a tag, and so a number below 2**24 + 11: its first byte is 0 or 1.
     begin = max(place - TRAILER_SIZE, 0)
     end = min(place + MAX_TAG_SIZE - TRAILER_SIZE, source.size - TRAILER_SIZE + 1)
     first = max(0, place - MAX_TAG_SIZE)

@@ -38,7 +38,7 @@ class TagArrays:
     """Tags that follow each other.
 
     Attributes:
-        heads: The first bytes of each payload, a row for each; what is behind a short one is not a part of it.
+        heads: The first bytes of each payload, a row for each; what is after a short one is not a part of it.
     """
 
     offsets: Integers
@@ -52,7 +52,7 @@ class TagArrays:
 
     @classmethod
     def joined(cls, parts: Sequence[TagArrays]) -> TagArrays:
-        """All of them, one behind the other."""
+        """All of them, one after the other."""
         if len(parts) == 1:
             return parts[0]
         return cls(
@@ -71,6 +71,16 @@ class TagArrays:
             self.sizes[:count],
             self.timestamps[:count],
             self.heads[:count],
+        )
+
+    def chosen(self, which: npt.NDArray[np.bool_]) -> TagArrays:
+        """Some of them."""
+        return TagArrays(
+            self.offsets[which],
+            self.types[which],
+            self.sizes[which],
+            self.timestamps[which],
+            self.heads[which],
         )
 
 
@@ -102,13 +112,13 @@ def follow_sizes(window: Window, begin: int, stop: int, most: int) -> tuple[Inte
 
 
 def gather(window: Window, offsets: Integers, end: int) -> tuple[TagArrays, Integers]:
-    """What the headers at these places say, and the sizes that stand behind the payloads.
+    """What the headers at these places say, and the sizes that stand after the payloads.
 
     Args:
         offsets: Where tags begin, each one where the one before it ends.
         end: Where the last of them ends.
     """
-    # What stands behind a payload stands before the next tag: one look takes both, and the looks are what takes time.
+    # What stands after a payload stands before the next tag: one look takes both, and the looks are what takes time.
     rows = _rows(window.array, np.append(offsets, end) - (window.begin + TRAILER_SIZE))
     words = rows.view(">u4")
     first = words[:-1, 1].astype(np.int64)

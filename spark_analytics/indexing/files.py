@@ -7,7 +7,9 @@ import os
 import posixpath
 import re
 import stat
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import quote, unquote
@@ -200,6 +202,46 @@ def _stat(path: str, warn: Callable[[str], None]) -> list[FoundFile]:
 
 
 def _look_at_uri(name: str) -> tuple[Place, list[FoundFile]]:
+    base = fixed_part(name)
+    found = list_uri(name)
+    if [file.path for file in found] == [base]:
+        return Place(name), found
+    recordings = [file for file in found if file.path.endswith(_SUFFIX)]
+    if base == name:
+        return Place(name.rstrip("/")), recordings
+    place = Place(name, name)
+    named = [file for file in found if matches(unquote(file.path), name)]
+    return place, [*named, *(file for file in recordings if place.covers(file.path))]
+
+
+def find_again(paths: Iterable[str], warn: Callable[[str], None]) -> dict[str, FoundFile]:
+    """Those of some recordings that are still there, by their paths. On other file systems their folders are listed: to ask
+    for each file takes a request each.
+    """
+    found: dict[str, FoundFile] = {}
+    wanted: dict[str, set[str]] = defaultdict(set)
+    for path in paths:
+        if is_uri(path):
+            wanted[path.rpartition("/")[0]].add(path)
+        else:
+            found.update((file.path, file) for file in _stat(path, warn))
+    for folder, names in wanted.items():
+        # What has gone meanwhile is none of this run's business.
+        with suppress(NothingThereError):
+            found.update((file.path, file) for file in list_uri(folder, deep=False) if file.path in names)
+    return found
+
+
+def list_uri(name: str, deep: bool = True) -> list[FoundFile]:
+    """All files in the folder of an address, or of a pattern of addresses, and below it; or the one file of this name.
+
+    Args:
+        deep: Whether folders below it are looked into.
+
+    Raises:
+        NothingThereError: There is nothing.
+        CatalogueError: Whether there is cannot be told, or it may not be named like this.
+    """
     from pyarrow import fs
 
     _refuse_secrets(name)
@@ -210,21 +252,15 @@ def _look_at_uri(name: str) -> tuple[Place, list[FoundFile]]:
         if info.type == fs.FileType.NotFound:
             raise NothingThereError(f"There is no file or folder {base}.")
         if info.type == fs.FileType.File:
-            return Place(name), [_found(base, inner, info)]
-        infos = system.get_file_info(fs.FileSelector(inner, recursive=True))
+            return [_found(base, inner, info)]
+        infos = system.get_file_info(fs.FileSelector(inner, recursive=deep))
     except (OSError, ValueError) as error:
         raise CatalogueError(f"{name} cannot be looked at: {error}") from error
-    found = [
+    return [
         _found(base, inner, info)
         for info in infos
         if info.type == fs.FileType.File and "/." not in info.path[len(inner) :]
     ]
-    recordings = [file for file in found if file.path.endswith(_SUFFIX)]
-    if base == name:
-        return Place(name.rstrip("/")), recordings
-    place = Place(name, name)
-    named = [file for file in found if matches(unquote(file.path), name)]
-    return place, [*named, *(file for file in recordings if place.covers(file.path))]
 
 
 def _refuse_secrets(name: str) -> None:

@@ -1,26 +1,32 @@
-"""Brings the tables of recordings up to date: reads what is new with Spark, and leaves the rest as it is."""
+"""Brings the tables of recordings up to date: reads what is new, and leaves the rest as it is.
+
+Some hundred megabytes are read in this process, before Spark would have started.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import SparkContext
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as fn
 
-from spark_analytics.catalogue import Change, Snapshot
-from spark_analytics.indexing.plan import UNREADABLE, Plan, Row, make_tasks
+from spark_analytics.indexing.plan import GROWING, Plan, Row, make_tasks, tells_news
 from spark_analytics.indexing.recording_row import Reading
-from spark_analytics.indexing.rewriting import new_recordings, runs_to_rewrite
-from spark_analytics.indexing.scan import Scan, scan
+from spark_analytics.indexing.scan import Scan, scan, scan_here
 from spark_analytics.indexing.scan_rows import DETAIL_ROWS
-from spark_analytics.indexing.sessions import sessions_table
-from spark_analytics.schemas import RECORDINGS
+from spark_analytics.indexing.update import Again, has_details, put_rows, update_recordings
+from spark_analytics.schemas import RECORDINGS, TABLES
+from spark_analytics.store.change import Change
+from spark_analytics.table import Table
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 #: How often, and after how many seconds each, it is looked whether more machines have come.
 _MOST_LOOKS = 10
@@ -29,6 +35,12 @@ _LOOK_EVERY = 0.5
 #: Up to so many rows are written from here: that is faster than a job of Spark. More are written by the workers.
 _FEW_ROWS = 500_000
 
+#: Up to so many bytes are read in this process. That takes a second or two, and to start Spark takes ten.
+MOST_BYTES_HERE = 512 * 1024 * 1024
+
+#: By which columns of `recordings` it is told whether anything is new.
+_TELLING = ["path", "size", "mtime_ns", "status", "error"]
+
 
 def index_recordings(
     open_spark: Callable[[], SparkSession],
@@ -36,52 +48,69 @@ def index_recordings(
     plan: Plan,
     known: Mapping[str, Row],
     now: datetime,
+    here: bool = True,
 ) -> pa.Table:
-    """Read the files of a plan into the tables of a change, which the caller publishes.
+    """Put what a plan says into the tables of a change, which the caller publishes.
 
     Args:
-        open_spark: Called if there is anything to read.
-        known: Rows of `recordings` of before by their paths; `run` is needed of them.
+        open_spark: Called if there is much to read.
+        known: Rows of `recordings` of before by their paths.
+        here: Whether a little may be read in this process.
 
-    Returns the rows of `recordings` of the files that were read.
+    Returns the rows of `recordings` of the files that were read. If they tell nothing new, nothing is written.
     """
     rows = RECORDINGS.arrow_schema().empty_table()
-    rewritten: set[str] = set()
-    if plan.read:
-        # Tables with many rows for each file stay where they are until their files change.
-        rewritten = runs_to_rewrite(change.base, DETAIL_ROWS, _changed_runs(change.base, plan, known))
-        rows = _read_and_write(open_spark(), change, plan, rewritten, now)
-    recordings = new_recordings(change.base, plan, rows, rewritten, change.run, now)
-    change.write_arrow("recordings", recordings)
-    change.write_arrow("sessions", sessions_table(recordings))
-    return rows
-
-
-def _changed_runs(base: Snapshot, plan: Plan, known: Mapping[str, Row]) -> set[str]:
-    """The runs that may hold rows of files that are read again."""
-    if not base.has(RECORDINGS.name):
-        # If that table alone was of another version, nobody knows which: all of them.
-        return {run for table in DETAIL_ROWS for run in base.runs(table)}
-    return {str(known[file.path]["run"]) for file in plan.read if _has_details(known.get(file.path))}
-
-
-def _has_details(row: Row | None) -> bool:
-    """Whether a file may have rows in the tables of `DETAIL_ROWS`."""
-    return row is not None and row["status"] != UNREADABLE
-
-
-def _read_and_write(
-    spark: SparkSession, change: Change, plan: Plan, rewritten: set[str], now: datetime
-) -> pa.Table:
-    tasks = make_tasks(plan.read, cores_at_hand(spark.sparkContext))
-    with scan(spark, plan.read, tasks, Reading(change.run, now), _FEW_ROWS) as found:
+    if not plan.read:
+        update_recordings(change, plan, known, rows, now)
+        return rows
+    reading = Reading(change.run, now)
+    scanned = _scan_here(plan, reading) if here else None
+    spark = open_spark() if scanned is None else None
+    with _scanned(spark, plan, reading) if scanned is None else nullcontext(scanned) as found:
+        rows = found.recordings.select(RECORDINGS.column_names)
+        if not tells_news(plan, rows.select(_TELLING).to_pylist(), known):
+            return rows
+        again = Again.of(known[file.path] for file in plan.read if has_details(known.get(file.path)))
+        is_open = rows.filter(pc.equal(rows["status"], GROWING)).select(["file_id", "ended_at"]).to_pylist()
+        growing = {row["file_id"]: row["ended_at"] for row in is_open}
         # All at once: each of them alone would leave cores idle.
         with ThreadPoolExecutor(len(DETAIL_ROWS)) as threads:
             for done in [
-                threads.submit(_write_table, spark, change, rewritten, found, table) for table in DETAIL_ROWS
+                threads.submit(_write_table, spark, change, again, growing, found, TABLES[table])
+                for table in DETAIL_ROWS
             ]:
                 done.result()
-        return found.recordings.select(RECORDINGS.column_names)
+        update_recordings(change, plan, known, rows, now)
+    return rows
+
+
+def _write_table(
+    spark: SparkSession | None,
+    change: Change,
+    again: Again,
+    growing: Mapping[str, datetime],
+    found: Scan,
+    table: Table,
+) -> None:
+    if found.is_here:
+        put_rows(change, table, again, found.rows(table.name), growing)
+        return
+    assert spark is not None
+    put_rows(change, table, again, table.arrow_schema().empty_table(), growing)
+    change.add(table.name, found.frame(spark, table.name), open_ids=frozenset(growing))
+
+
+def _scan_here(plan: Plan, reading: Reading) -> Scan | None:
+    """What was read in this process; None if that is too much."""
+    if sum(file.size for file in plan.read) > MOST_BYTES_HERE:
+        return None
+    return scan_here(plan.read, make_tasks(plan.read, 1), reading, _FEW_ROWS)
+
+
+def _scanned(spark: SparkSession | None, plan: Plan, reading: Reading) -> AbstractContextManager[Scan]:
+    assert spark is not None
+    tasks = make_tasks(plan.read, cores_at_hand(spark.sparkContext))
+    return scan(spark, plan.read, tasks, reading, _FEW_ROWS)
 
 
 def cores_at_hand(context: SparkContext, pause: Callable[[float], None] = time.sleep) -> int:
@@ -97,24 +126,3 @@ def cores_at_hand(context: SparkContext, pause: Callable[[float], None] = time.s
         if cores == before:
             break
     return cores
-
-
-def _write_table(spark: SparkSession, change: Change, rewritten: set[str], found: Scan, table: str) -> None:
-    base = change.base
-    keep = [run for run in base.runs(table) if run not in rewritten]
-    again = [run for run in base.runs(table) if run in rewritten]
-    if found.is_here and base.count(table, again) <= _FEW_ROWS:
-        rows = found.rows(table)
-        if again:
-            rows = pa.concat_tables([rows, base.arrow(table, where=~_read_now(found), runs=again)])
-        change.write_arrow(table, rows, keep)
-        return
-    frame = found.frame(spark, table)
-    if again:
-        ids = fn.broadcast(spark.createDataFrame(found.recordings.select(["file_id"])))
-        frame = frame.unionByName(base.read(spark, table, again).join(ids, "file_id", "left_anti"))
-    change.write(table, frame, keep)
-
-
-def _read_now(found: Scan) -> pc.Expression:
-    return pc.field("file_id").isin(found.recordings["file_id"].combine_chunks())

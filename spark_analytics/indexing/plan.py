@@ -18,6 +18,9 @@ Row = dict[str, Any]
 #: The status of a file that the system does not give: it is tried again each time.
 UNREADABLE = "unreadable"
 
+#: The status of a file that was being written: it is read again when it has changed, or is settled.
+GROWING = "growing"
+
 MIB = 1024 * 1024
 
 #: How large the parts are that a file is cut into. Smaller ones would spend their time on finding the first tag.
@@ -56,6 +59,12 @@ class Split:
         return self.hi - self.lo == self.file.size
 
 
+#: What is published together: a run that dies loses one batch. Each batch has a few files in each table and day, so batches
+#: are in the order of time, and not small.
+_BATCH_FILES = 4000
+_BATCH_BYTES = 64 * 1024 * MIB
+
+
 @attrs.frozen
 class Plan:
     """What a run does.
@@ -72,19 +81,35 @@ class Plan:
     returned: tuple[Row, ...]
     kept: int
 
+    def batches(self) -> list[Plan]:
+        """The same in parts that are done one after the other; the last one has all that needs no reading."""
+        lots: list[list[FoundFile]] = [[]]
+        size = 0
+        for file in sorted(self.read, key=lambda file: (file.mtime_ns, file.path)):
+            if lots[-1] and (len(lots[-1]) >= _BATCH_FILES or size + file.size > _BATCH_BYTES):
+                lots.append([])
+                size = 0
+            lots[-1].append(file)
+            size += file.size
+        first = [attrs.evolve(self, read=tuple(lot), vanished=(), returned=()) for lot in lots[:-1]]
+        return [*first, attrs.evolve(self, read=tuple(lots[-1]))]
+
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
         return not (self.read or self.vanished or self.returned)
 
 
-def make_plan(listing: Listing, known: Mapping[str, Row], now: float, anew: bool = False) -> Plan:
+def make_plan(
+    listing: Listing, known: Mapping[str, Row], now: float, anew: bool = False, unchanged: int = 0
+) -> Plan:
     """Compare what was found with what is known.
 
     Args:
         known: Rows of `recordings` by their paths.
         now: Seconds since 1970.
         anew: Whether all that was found is read, known or not.
+        unchanged: How many files are as they were, besides those of the listing.
     """
     read, returned = [], []
     for path, file in listing.files.items():
@@ -98,7 +123,7 @@ def make_plan(listing: Listing, known: Mapping[str, Row], now: float, anew: bool
         for path, row in known.items()
         if row["vanished_at"] is None and path not in listing.files and listing.covers(path) and is_gone(path)
     ]
-    kept = len(listing.files) - len(read)
+    kept = unchanged + len(listing.files) - len(read)
     return Plan(tuple(read), tuple(vanished), tuple(returned), kept)
 
 
@@ -125,7 +150,7 @@ def _must_be_read(file: FoundFile, row: Row, now: float) -> bool:
     if row["indexer_version"] != INDEXER_VERSION or row["status"] == UNREADABLE:
         return True
     # It was being written at the last run, and nobody has since: it is what a crash left of it.
-    return row["status"] == "growing" and is_settled(file, now)
+    return row["status"] == GROWING and is_settled(file, now)
 
 
 def is_settled(file: FoundFile, now: float) -> bool:

@@ -1,4 +1,4 @@
-"""Lets Spark read parts of files, and takes what comes back."""
+"""Reads parts of files, here or with Spark, and takes what comes back."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 import attrs
 import pyarrow as pa
-from pyspark import RDD, StorageLevel
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as fn
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
 
 from spark_analytics.flv.sources import FileChangedError
 from spark_analytics.indexing.files import FoundFile
@@ -22,10 +18,15 @@ from spark_analytics.indexing.part_result import PartResult
 from spark_analytics.indexing.plan import Split
 from spark_analytics.indexing.recording_row import Reading, judged
 from spark_analytics.indexing.scan_rows import DETAIL_ROWS, FILE, RECORDING_ROWS, RowCollector, unpacked
-from spark_analytics.indexing.scan_task import Lot, run_tasks
+from spark_analytics.indexing.scan_task import Lot, run_task, run_tasks
 from spark_analytics.indexing.stitching import BETWEEN_PARTS, FileResult, stitch
 from spark_analytics.recordings.seconds import LARGEST, SUMS
 from spark_analytics.schemas import TABLES
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 @attrs.frozen(eq=False)
@@ -33,14 +34,14 @@ class Scan:
     """What was read.
 
     Attributes:
-        lots: What the tasks have sent, as Spark keeps it.
+        lots: What the tasks have sent, as Spark keeps it; None if Spark did not read.
         here: The same; if there are many rows of `DETAIL_ROWS`, not with all of these.
         is_here: Whether all of them came along.
         recordings: `RECORDING_ROWS` of all files, in the order of their numbers.
         more: Rows of `DETAIL_ROWS` that no task could find, because they belong to no part.
     """
 
-    lots: RDD[Lot]
+    lots: RDD[Lot] | None
     here: list[Lot]
     is_here: bool
     recordings: pa.Table
@@ -55,6 +56,10 @@ class Scan:
 
     def frame(self, spark: SparkSession, table: str) -> DataFrame:
         """The same, however many there are, finished by the workers."""
+        from pyspark.sql import functions as fn
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        assert self.lots is not None, "what was read here is here"
         expected = {lot.key: lot.rows for lot in self.here}
         packed_rows = self.lots.flatMap(partial(_packed_rows, table, expected))
         sent = spark.createDataFrame(packed_rows, "packed binary")
@@ -118,6 +123,8 @@ def scan(
     Args:
         few_rows: If there are not more rows than this, they come here at once; each task may send its share of it.
     """
+    from pyspark import StorageLevel
+
     # Not a DataFrame: to plan one takes longer than to read a small recording.
     packed_tasks = spark.sparkContext.parallelize([pickle.dumps(task) for task in tasks], len(tasks))
     lots = packed_tasks.mapPartitions(partial(run_tasks, reading)).persist(StorageLevel.MEMORY_AND_DISK)
@@ -129,12 +136,27 @@ def scan(
         lots.unpersist()
 
 
+def scan_here(
+    files: Sequence[FoundFile], tasks: list[list[Split]], reading: Reading, few_rows: int
+) -> Scan | None:
+    """Read parts of files in this process; None if there are more rows in them than are held here."""
+    lots: list[Lot] = []
+    before = 0
+    for task in tasks:
+        for lot in run_task(task, reading):
+            lots.append(lot)
+            if before + lot.rows > few_rows:
+                return None
+        before += lots[-1].rows
+    return _whole(files, reading, None, lots, True)
+
+
 def _within(most_rows: int, lot: Lot) -> Lot:
     return lot.within(most_rows)
 
 
 def _whole(
-    files: Sequence[FoundFile], reading: Reading, lots: RDD[Lot], here: list[Lot], is_here: bool
+    files: Sequence[FoundFile], reading: Reading, lots: RDD[Lot] | None, here: list[Lot], is_here: bool
 ) -> Scan:
     """Make whole files of the parts."""
     known = [unpacked(lot.recordings) for lot in here if lot.recordings is not None]

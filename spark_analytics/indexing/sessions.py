@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from spark_analytics.indexing.plan import Row
+from spark_analytics.indexing.plan import GROWING, Row
 from spark_analytics.recordings.rules import SESSION_HOLE
-from spark_analytics.schemas import DAY, SESSIONS
+from spark_analytics.schemas import DAY, RECORDINGS, SESSIONS
+from spark_analytics.store.change import Change
+from spark_analytics.store.part_files import read_files
 
 #: Holes between files that are shorter cannot be told from the inaccuracy of their times.
 _LEAST_HOLE = timedelta(seconds=1)
 
 _MOST_HOLE = timedelta(seconds=SESSION_HOLE)
+
+#: Before and after all recordings.
+_LONG_AGO, _FAR = datetime(1000, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 
 #: Files whose times say nothing.
 _WITHOUT_TIMES = ("unreadable", "empty", "not_flv", "header_only")
@@ -78,6 +85,98 @@ class _Session:
             "lost_bytes": sums["lost_bytes"],
             DAY: first["started_at"].date(),
         }
+
+
+def update_sessions(change: Change, touched: Iterable[Row]) -> None:
+    """Make those sessions anew that recordings belong to, or belonged to.
+
+    Args:
+        touched: `app`, `stream`, `started_at` and `ended_at` of what is new, has changed or gone, as it was and is now.
+    """
+    spans = _spans(touched)
+    if not spans:
+        return
+    before, lots = _sessions_in(change, spans)
+    for row in before:
+        spans[row["app"], row["stream"]].append((row["started_at"], row["ended_at"]))
+    recordings = _recordings_in(change, spans)
+    growing = {
+        row["path"] for row in recordings.select(["path", "status"]).to_pylist() if row["status"] == GROWING
+    }
+    sessions = sessions_table(recordings)
+    is_open = pa.array([not growing.isdisjoint(paths) for paths in sessions["paths"].to_pylist()], pa.bool_())
+    lots[True].append(sessions.filter(is_open))
+    lots[False].append(sessions.filter(pc.invert(is_open)))
+    for kind, tables in lots.items():
+        together = pa.concat_tables(tables)
+        if together.num_rows:
+            change.add(SESSIONS.name, together, kind)
+
+
+#: Times by the stream.
+_Spans = dict[tuple[str, str], list[tuple[datetime, datetime]]]
+
+
+def _spans(touched: Iterable[Row]) -> _Spans:
+    """The times of recordings; times that are close enough for one session are one."""
+    times: _Spans = defaultdict(list)
+    for row in touched:
+        if row["started_at"] is not None and row["ended_at"] is not None:
+            times[row["app"], row["stream"]].append((row["started_at"], row["ended_at"]))
+    return defaultdict(list, {stream: _joined(of_stream) for stream, of_stream in times.items()})
+
+
+def _joined(times: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime, datetime]]:
+    joined: list[tuple[datetime, datetime]] = []
+    for begin, end in sorted(times):
+        if joined and begin - joined[-1][1] <= _MOST_HOLE:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+def _sessions_in(change: Change, spans: _Spans) -> tuple[list[Row], dict[bool, list[pa.Table]]]:
+    """The sessions that touch these times, and what else is in their files, which are dropped."""
+    first, last = _ends(spans)
+    ranges = {"started_at": (_LONG_AGO, last + _MOST_HOLE), "ended_at": (first - _MOST_HOLE, _FAR)}
+    found: list[Row] = []
+    kept: dict[bool, list[pa.Table]] = {True: [], False: []}
+    for file in change.base.files(SESSIONS.name, ranges=ranges):
+        rows = change.base.arrow(SESSIONS.name, files=[file])
+        keys = rows.select(["app", "stream", "started_at", "ended_at"]).to_pylist()
+        is_touched = [_touches(spans.get((row["app"], row["stream"]), ()), row) for row in keys]
+        if any(is_touched):
+            found += [row for row, touches in zip(keys, is_touched, strict=True) if touches]
+            change.drop(SESSIONS.name, [file])
+            kept[file.is_open].append(rows.filter(pc.invert(pa.array(is_touched))))
+    return found, kept
+
+
+def _touches(times: Iterable[tuple[datetime, datetime]], row: Row) -> bool:
+    return any(
+        begin - _MOST_HOLE <= row["ended_at"] and row["started_at"] <= end + _MOST_HOLE
+        for begin, end in times
+    )
+
+
+def _recordings_in(change: Change, spans: _Spans) -> pa.Table:
+    """The recordings that begin in these times, as they are now."""
+    first, last = _ends(spans)
+    files = [file for file in change.files(RECORDINGS.name) if first.date() <= file.day <= last.date()]
+    is_one = pc.field("stream").isin(sorted({stream for _, stream in spans}))
+    is_one &= (pc.field("started_at") >= first) & (pc.field("started_at") <= last)
+    rows = read_files(change.base.folder(RECORDINGS.name), RECORDINGS, files, _COLUMNS, is_one)
+    inside = [
+        any(begin <= row["started_at"] <= end for begin, end in spans.get((row["app"], row["stream"]), ()))
+        for row in rows.select(["app", "stream", "started_at"]).to_pylist()
+    ]
+    return rows.filter(pa.array(inside, pa.bool_()))
+
+
+def _ends(spans: _Spans) -> tuple[datetime, datetime]:
+    times = [span for of_stream in spans.values() for span in of_stream]
+    return min(begin for begin, _ in times), max(end for _, end in times)
 
 
 def sessions_table(recordings: pa.Table) -> pa.Table:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-#: Stands for no end, in microseconds since 1970: far behind the year 9999, and sums of it are still whole numbers.
+#: Stands for no end, in microseconds since 1970: far after the year 9999, and sums of it are still whole numbers.
 FAR_US = 1 << 61
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -38,7 +38,7 @@ class TimeWindow:
         """The first and the last day of which something is in it.
 
         Args:
-            before, after: So much before and behind it is of interest too.
+            before, after: So much before and after it is of interest too.
         """
         first = date.min if self.since is None else shifted(self.since, -before).date()
         # Midnight, where it ends, belongs to the day before.
@@ -46,7 +46,7 @@ class TimeWindow:
         return first, last
 
     def whole_days(self) -> tuple[TimeWindow | None, list[TimeWindow]]:
-        """The whole days in it, and what is left of others, at most one before and one behind them."""
+        """The whole days in it, and what is left of others, at most one before and one after them."""
         first = None if self.since is None else _midnight_at_or_behind(self.since)
         last = None if self.until is None else midnight_of(self.until)
         if first is not None and last is not None and first > last:

@@ -32,7 +32,7 @@ Row = dict[str, Any]
 
 
 @attrs.frozen
-class Part:
+class ClipPart:
     """What a clip takes from a recording.
 
     Attributes:
@@ -67,9 +67,9 @@ class ClipPlan:
     until: datetime
     keyframes_of: Callable[[Row], pa.Table]
 
-    def parts(self, moment: Moment) -> list[Part]:
+    def parts(self, moment: Moment) -> list[ClipPart]:
         """The recording of the moment, and those that go on where it ends, as long as one does."""
-        parts = [Part(moment.recording, moment.byte_offset, moment.time_ms)]
+        parts = [ClipPart(moment.recording, moment.byte_offset, moment.time_ms)]
         while parts[-1].recording["ended_at"] < self.until:
             joined = self._with_next(parts[-1])
             if joined is None:
@@ -77,7 +77,7 @@ class ClipPlan:
             parts[-1:] = joined
         return parts
 
-    def _with_next(self, part: Part) -> tuple[Part, Part] | None:
+    def _with_next(self, part: ClipPart) -> tuple[ClipPart, ClipPart] | None:
         for following in self._candidates(part.recording):
             joined = self._join(part, following)
             if joined is not None:
@@ -85,7 +85,7 @@ class ClipPlan:
         return None
 
     def _candidates(self, current: Row) -> list[Row]:
-        """What goes on behind the end of a recording, the best one first."""
+        """What goes on after the end of a recording, the best one first."""
         found = [
             row
             for row in self.recordings
@@ -96,24 +96,24 @@ class ClipPlan:
         there = [row for row in found if all(quality(row)[:2])]
         return sorted(there, key=lambda row: _disadvantages(current, row))
 
-    def _join(self, part: Part, following: Row) -> tuple[Part, Part] | None:
+    def _join(self, part: ClipPart, following: Row) -> tuple[ClipPart, ClipPart] | None:
         """Both, cut so that nothing is shown twice; None if there is no place where the second one can begin."""
         current = part.recording
         if _goes_on(current, following) or following["started_at"] >= current["ended_at"] - _OF_A_NAME:
-            return part, Part(following)
+            return part, ClipPart(following)
         if not following["video_frames"]:
             behind = (current["ended_at"] - following["started_at"]) // _MILLISECOND + 1
-            return part, Part(following, begin_ms=behind)
+            return part, ClipPart(following, begin_ms=behind)
         keyframe = self._place_to_change(part, following)
         if keyframe is None:
             return None
         end_ms = (keyframe["wall"] - current["started_at"]) // _MILLISECOND
-        return attrs.evolve(part, end_ms=end_ms), Part(
+        return attrs.evolve(part, end_ms=end_ms), ClipPart(
             following, keyframe["byte_offset"], keyframe["time_ms"]
         )
 
-    def _place_to_change(self, part: Part, following: Row) -> Row | None:
-        """The keyframe that is so close behind the end that nobody sees the hole; or else the last one before the end,
+    def _place_to_change(self, part: ClipPart, following: Row) -> Row | None:
+        """The keyframe that is so close after the end that nobody sees the hole; or else the last one before the end,
         from which on the part is not needed; or else the next one.
         """
         end = part.recording["ended_at"]

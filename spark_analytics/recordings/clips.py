@@ -20,14 +20,14 @@ from spark_analytics.flv.classify import Classifier, Codes
 from spark_analytics.flv.scanner import DamagedPart, RangeScanner, first_tag
 from spark_analytics.flv.sources import ByteSource, open_source
 from spark_analytics.flv.tags import TagArrays
-from spark_analytics.recordings.clip_parts import GOES_ON_MS, Part
+from spark_analytics.recordings.clip_parts import GOES_ON_MS, ClipPart
 from spark_analytics.recordings.rules import BEFORE_START_MS
 from spark_analytics.whole_file import whole_file
 
 #: Frames are written together up to so many bytes.
 _WRITE_SIZE = 4 * 1024 * 1024
 
-#: When so many tags in a row are behind the end, nothing more is expected. One alone says little: sound and pictures are
+#: When so many tags in a row are after the end, nothing more is expected. One alone says little: sound and pictures are
 #: not exactly in the order of their timestamps, and some have a wrong one.
 _MOST_BEHIND = 256
 
@@ -45,7 +45,7 @@ class Clip:
     sources: tuple[str, ...]
 
 
-def cut_clip(parts: Sequence[Part], until: datetime, out: Path) -> Clip:
+def cut_clip(parts: Sequence[ClipPart], until: datetime, out: Path) -> Clip:
     """Cut from where the first part begins up to a moment.
 
     Args:
@@ -148,7 +148,7 @@ class _ClipWriter:
         self._zero: int | None = None
         self._last_timestamp = 0
 
-    def take(self, part: Part, started_ms: int) -> bool:
+    def take(self, part: ClipPart, started_ms: int) -> bool:
         """Add what a part has; whether that is anything.
 
         Args:
@@ -168,7 +168,7 @@ class _ClipWriter:
             source.close()
         return self._frames > before
 
-    def _take_tags(self, tags: Iterator[_Tag], part: Part, started_ms: int) -> None:
+    def _take_tags(self, tags: Iterator[_Tag], part: ClipPart, started_ms: int) -> None:
         has_begun = False
         behind = 0
         for tag in tags:
@@ -206,7 +206,7 @@ class _ClipWriter:
             self._append(attrs.evolve(tag.frame, timestamp_ms=self._last_ms))
 
     def _take_frame(self, frame: MediaFrame) -> bool:
-        """Write a frame; False if it is behind the end."""
+        """Write a frame; False if it is after the end."""
         if self._zero is None:
             return True
         at = milliseconds_between(self._zero, frame.timestamp_ms)
@@ -245,7 +245,7 @@ class _ClipWriter:
         return self._writer.facts.duration_ms, self._frames, self._writer.size
 
 
-def _time_in(part: Part, timestamp_ms: int) -> int:
+def _time_in(part: ClipPart, timestamp_ms: int) -> int:
     """The time of a timestamp, as the tables have it: since the first frame of the file."""
     since = timestamp_ms - (part.recording["first_timestamp_ms"] or 0)
     return (since + BEFORE_START_MS) % TIMESTAMP_MODULUS - BEFORE_START_MS

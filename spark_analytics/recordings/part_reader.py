@@ -27,7 +27,7 @@ _FARTHER = 8
 
 
 @attrs.define(eq=False)
-class _Lot:
+class _Batch:
     """Tags and damages that follow each other."""
 
     tags: list[TagArrays] = attrs.field(factory=list)
@@ -90,30 +90,30 @@ class PartReader:
         self._blocks = BlockReader(source, classifier, beginning, self.findings, recent)
 
     def __iter__(self) -> Iterator[None]:
-        for lot in self._lots():
-            self._take(lot)
+        for batch in self._batches():
+            self._take(batch)
             self.findings.seconds.fold()
             yield
         self.end = self._scanner.position
 
-    def _lots(self) -> Iterator[_Lot]:
-        lot = _Lot()
+    def _batches(self) -> Iterator[_Batch]:
+        batch = _Batch()
         for found in self._scanner:
-            lot.add(found)
-            if lot.is_large:
-                yield lot
-                lot = _Lot()
-        if lot.tags or lot.damages:
-            yield lot
+            batch.add(found)
+            if batch.is_large:
+                yield batch
+                batch = _Batch()
+        if batch.tags or batch.damages:
+            yield batch
 
-    def _take(self, lot: _Lot) -> None:
+    def _take(self, batch: _Batch) -> None:
         last = self.part.all.last
         frames = Frames()
-        if lot.tags:
-            part, frames = self._blocks.read(TagArrays.joined(lot.tags))
+        if batch.tags:
+            part, frames = self._blocks.read(TagArrays.joined(batch.tags))
             self.part = join(self.part, part, self._beginning, self.findings)
-        if lot.damages:
-            self._take_damages(lot.damages, last.then(frames))
+        if batch.damages:
+            self._take_damages(batch.damages, last.then(frames))
 
     def _take_damages(self, damages: list[DamagedPart], frames: Frames) -> None:
         """Note damages; each is when the last one of these frames was that is before it."""

@@ -52,7 +52,7 @@ class SecondSums:
 
     @classmethod
     def joined(cls, parts: list[SecondSums]) -> SecondSums:
-        """All of them one behind the other; a second may be there several times."""
+        """All of them one after the other; a second may be there several times."""
         if not parts:
             return cls(np.empty(0, np.int64), np.empty((len(COLUMNS), 0), np.int64))
         return cls(

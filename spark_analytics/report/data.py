@@ -34,6 +34,19 @@ _SHORTEST_STEP = 2
 #: There is no plot of thousands of years.
 _FIRST_DRAWN, _LAST_DRAWN = datetime(1970, 1, 1, tzinfo=UTC), datetime(2300, 1, 1, tzinfo=UTC)
 
+#: What is read for it.
+READ_TABLES = (
+    "recordings",
+    "sessions",
+    "incidents",
+    "seconds",
+    "servers",
+    "viewers",
+    "destinations",
+    "destination_states",
+    "outages",
+)
+
 _NAMES = ("app", "stream", "destination")
 
 _BAD = ("truncated", "damaged", "not_flv", "empty", "header_only", "unreadable")

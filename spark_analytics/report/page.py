@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import cache
+from importlib.resources import files
 
 from spark_analytics.report import plots
 from spark_analytics.report.curves import Curve, Period
 from spark_analytics.report.data import ReportData, Row, key_of
-from spark_analytics.report.pieces import both, legend, section, table, text
-from spark_analytics.report.style import CSS
-from spark_analytics.report.words import bytes_in_words, duration, hours, moment, plural, quantity
+from spark_analytics.report.pieces import (
+    both,
+    bytes_in_words,
+    duration,
+    hours,
+    legend,
+    moment,
+    plural,
+    quantity,
+    section,
+    table,
+    text,
+)
 
 _COLOURS = ("c1", "c2", "c3", "c4", "c5", "c6")
 
@@ -24,6 +36,13 @@ _KINDS = {
 }
 
 _STATES = {"connected": "good", "connecting": "warn", "down": "bad"}
+
+
+@cache
+def style() -> str:
+    """How the page looks, without the comment."""
+    text = (files("spark_analytics.report") / "style.css").read_text(encoding="utf-8")
+    return text.partition("*/")[2]
 
 
 def render(data: ReportData, name: str, made_at: datetime) -> str:
@@ -47,7 +66,7 @@ def render(data: ReportData, name: str, made_at: datetime) -> str:
         '<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>{text(f'Streams in {name}')}</title><style>{CSS}</style></head>\n"
+        f"<title>{text(f'Streams in {name}')}</title><style>{style()}</style></head>\n"
         f"<body><main><header><h1>{text(f'Streams in {name}')}</h1>"
         f'<p class="soft">{text(period)}</p></header>\n{body}{_footer(data, made_at)}</main></body></html>\n'
     )

@@ -8,8 +8,8 @@ from datetime import datetime
 
 import attrs
 
-from spark_analytics.report import svg
-from spark_analytics.report.scales import Scale, nice_ticks, time_ticks
+from spark_analytics.report import drawing
+from spark_analytics.report.drawing import Scale, nice_ticks, time_ticks
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 10.0, 10.0, 34.0
 
@@ -79,8 +79,8 @@ def _value_axis(ticks: Sequence[float], scale: Scale, width: float) -> list[str]
     parts = []
     for tick in ticks:
         y = scale(tick)
-        parts.append(svg.element("line", x1=_LEFT, x2=width - _RIGHT, y1=y, y2=y, class_="grid"))
-        parts.append(svg.text(_short(tick), _LEFT - 6, y + 4, "tick", "end"))
+        parts.append(drawing.element("line", x1=_LEFT, x2=width - _RIGHT, y1=y, y2=y, class_="grid"))
+        parts.append(drawing.text(_short(tick), _LEFT - 6, y + 4, "tick", "end"))
     return parts
 
 
@@ -89,10 +89,10 @@ def _time_axis(begin: datetime, end: datetime, scale: Scale, top: float, bottom:
     most = max(2, int((scale.end - scale.begin) / _TIME_LABEL))
     for tick in time_ticks(begin, end, most):
         x = scale(tick.time.timestamp())
-        parts.append(svg.element("line", x1=x, x2=x, y1=top, y2=bottom, class_="grid"))
+        parts.append(drawing.element("line", x1=x, x2=x, y1=top, y2=bottom, class_="grid"))
         anchor = "start" if x < scale.begin + 20 else "end" if x > scale.end - 20 else "middle"
         for line, words in enumerate(tick.label.split("\n")):
-            parts.append(svg.text(words, x, bottom + 14 + 12 * line, "tick", anchor))
+            parts.append(drawing.text(words, x, bottom + 14 + 12 * line, "tick", anchor))
     return parts
 
 
@@ -109,7 +109,7 @@ def bar_chart(bars: Sequence[Bar], width: float, label: str, height: float = 220
     for position, bar in enumerate(bars):
         x = _LEFT + slot * position + (slot - thickness) / 2
         y = scale(bar.value)
-        shape = svg.element(
+        shape = drawing.element(
             "rect",
             x=x,
             y=y,
@@ -118,10 +118,10 @@ def bar_chart(bars: Sequence[Bar], width: float, label: str, height: float = 220
             rx=min(2.0, thickness / 3),
             class_=bar.class_,
         )
-        parts.append(svg.element("g", svg.title(bar.hint), shape))
+        parts.append(drawing.element("g", drawing.title(bar.hint), shape))
         if position % every == 0:
-            parts.append(svg.text(bar.label, x + thickness / 2, bottom + 14, "tick", "middle"))
-    return svg.drawing(width, height, label, parts)
+            parts.append(drawing.text(bar.label, x + thickness / 2, bottom + 14, "tick", "middle"))
+    return drawing.drawing(width, height, label, parts)
 
 
 def line_chart(
@@ -150,7 +150,7 @@ def line_chart(
     for one in series:
         for run in _unbroken(one):
             parts += _line(one, run, x, y, bottom)
-    return svg.drawing(width, height, label, parts)
+    return drawing.drawing(width, height, label, parts)
 
 
 def _unbroken(series: Series) -> list[range]:
@@ -173,18 +173,20 @@ def _line(series: Series, run: range, x: Scale, y: Scale, bottom: float) -> list
     if len(places) == 1:
         # A line through one point would hardly be seen.
         ((at, value),) = places
-        return [svg.element("circle", cx=at, cy=value, r=3, class_=series.class_)]
+        return [drawing.element("circle", cx=at, cy=value, r=3, class_=series.class_)]
     parts = []
     if series.low and series.high:
         lower = [(x(series.points[i][0].timestamp()), y(series.low[i] or 0.0)) for i in run]
         upper = [(x(series.points[i][0].timestamp()), y(series.high[i] or 0.0)) for i in run]
         parts.append(
-            svg.element("path", d=svg.path([*upper, *reversed(lower)], True), class_=f"{series.class_} band")
+            drawing.element(
+                "path", d=drawing.path([*upper, *reversed(lower)], True), class_=f"{series.class_} band"
+            )
         )
     if series.filled:
         under = [(places[0][0], bottom), *places, (places[-1][0], bottom)]
-        parts.append(svg.element("path", d=svg.path(under, True), class_=f"{series.class_} band"))
-    parts.append(svg.element("path", d=svg.path(places), class_=f"{series.class_} line"))
+        parts.append(drawing.element("path", d=drawing.path(under, True), class_=f"{series.class_} band"))
+    parts.append(drawing.element("path", d=drawing.path(places), class_=f"{series.class_} line"))
     return parts
 
 
@@ -199,17 +201,17 @@ def timeline(strips: Sequence[Strip], begin: datetime, end: datetime, width: flo
     parts = _time_axis(begin, end, x, _TOP, bottom)
     for index, strip in enumerate(strips):
         top = _TOP + row * index + (row - thickness) / 2 + (8 if narrow else 0)
-        ground = svg.element(
+        ground = drawing.element(
             "rect", x=left, y=top, width=width - _RIGHT - left, height=thickness, class_="empty"
         )
         parts += [ground, _name(strip.label, left, top, narrow, width - 20)]
         for span in strip.spans:
             first, last = x(span.begin.timestamp()), x(span.end.timestamp())
-            shape = svg.element(
+            shape = drawing.element(
                 "rect", x=first, y=top, width=max(last - first, 1.5), height=thickness, class_=span.class_
             )
-            parts.append(svg.element("g", svg.title(span.hint), shape))
-    return svg.drawing(width, bottom + _BOTTOM, label, parts)
+            parts.append(drawing.element("g", drawing.title(span.hint), shape))
+    return drawing.drawing(width, bottom + _BOTTOM, label, parts)
 
 
 def horizontal_bars(bars: Sequence[Bar], highest: float, width: float, label: str) -> str:
@@ -223,25 +225,25 @@ def horizontal_bars(bars: Sequence[Bar], highest: float, width: float, label: st
     for index, bar in enumerate(bars):
         top = 4.0 + row * index + (20 if narrow else 6)
         parts.append(_name(bar.label, left, top, narrow, width - 20 - _width(bar.text)))
-        track = svg.element("rect", x=left, y=top, width=right - left, height=16, rx=3, class_="empty")
+        track = drawing.element("rect", x=left, y=top, width=right - left, height=16, rx=3, class_="empty")
         length = max(scale(bar.value) - left, 1.5) if bar.value > 0 else 0.0
-        shape = svg.element("rect", x=left, y=top, width=length, height=16, rx=3, class_=bar.class_)
-        parts.append(svg.element("g", svg.title(bar.hint), track, shape))
+        shape = drawing.element("rect", x=left, y=top, width=length, height=16, rx=3, class_=bar.class_)
+        parts.append(drawing.element("g", drawing.title(bar.hint), track, shape))
         x, y, anchor = (right, top - 5, "end") if narrow else (right + 8, top + 12, None)
-        parts.append(svg.text(bar.text, x, y, "value", anchor))
-    return svg.drawing(width, 8 + row * len(bars), label, parts)
+        parts.append(drawing.text(bar.text, x, y, "value", anchor))
+    return drawing.drawing(width, 8 + row * len(bars), label, parts)
 
 
 def _name(words: str, left: float, top: float, above: bool, room: float) -> str:
     """What a row is called: above it, or to the left of it."""
     if above:
-        return svg.text(_fitting(words, room), left, top - 5, "name")
-    return svg.text(_fitting(words, left - 10), left - 8, top + 12, "name", "end")
+        return drawing.text(_fitting(words, room), left, top - 5, "name")
+    return drawing.text(_fitting(words, left - 10), left - 8, top + 12, "name", "end")
 
 
 def _fitting(words: str, room: float) -> str:
     """As much of a name as there is room for, its beginning and its end."""
-    words = svg.printable(words)
+    words = drawing.printable(words)
     if _width(words) <= room:
         return words
     kept = len(words)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import configparser
 import json
+import os
 import re
+import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -68,6 +71,9 @@ INCLUDED_FILES = {
     "statsd_sink.py": "tests/docs/test_examples.py",
     "haproxy.cfg": "tests/docs/test_examples.py",
     "nginx-http.conf": "tests/docs/test_examples.py",
+    "hls-nginx.conf": "tests/service/test_cdn.py",
+    "hls-varnish.vcl": "tests/service/test_cdn.py",
+    "hls-haproxy.cfg": "tests/service/test_cdn.py",
     "prometheus.yml": "tests/docs/test_examples.py",
     "rtmprelay-alerts.yml": "tests/docs/test_examples.py",
     "Dockerfile": "tests/docs/test_examples.py",
@@ -203,6 +209,21 @@ def check_promql(expression: str) -> None:
 # -- files ---------------------------------------------------------------------------------------------------
 
 
+def check_nginx(block: Block, folder: Path) -> None:
+    """Lines for the `http` block of nginx: nginx reads them, where it is installed."""
+    nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    if nginx is None:
+        assert all(line.endswith(";") for line in block.text.splitlines() if line.strip())
+        return
+    text = block.text.replace("/var/log/nginx", str(folder))
+    settings = folder / "nginx.conf"
+    settings.write_text(f"pid {folder}/nginx.pid; error_log stderr;\nevents {{}}\nhttp {{\n{text}\n}}\n")
+    done = subprocess.run(
+        [nginx, "-t", "-c", str(settings)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def check_toml(block: Block, folder: Path) -> None:
     """A settings file: its names are options, its limits and destinations can be used."""
     settings = folder / "relay.toml"
@@ -312,6 +333,7 @@ LANGUAGES: dict[str, Callable[[Block, Path], None]] = {
     "text": check_text,
     "": check_text,
     "json": check_json,
+    "nginx": check_nginx,
     "toml": check_toml,
     "yaml": check_yaml,
     "ini": check_ini,

@@ -116,10 +116,10 @@ def test_find_a_moment(
 
 def ask_what_the_pages_ask(spark: SparkSession, analyst: Analyst) -> None:
     """Run the programs of docs/catalogue.rst in this folder, and then its questions, which see their tables."""
-    (session, duck, source) = of_catalogue("python")
+    (door, session, others, source) = of_catalogue("python")
     assert "build_session()" in session
     names: dict[str, object] = {"__name__": "__page__"}
-    for program in (session, duck, source):
+    for program in (door, session, others, source):
         here = re.sub(r'"([a-z]+/?)"', lambda text: repr(analyst.place(text[1])), program)
         exec(compile(here, "docs/catalogue.rst", "exec"), names)  # noqa: S102
     theirs = names["spark"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from urllib.parse import urljoin
 
-from rtmprelay.hls.cutter import Targets
+from rtmprelay.hls.cuts import Targets
 from rtmprelay.hls.names import MediaPiece, read_media_name
 from rtmprelay.hls.packager import Configuration, LeftOut, Packaged, Packager
 from rtmprelay.hls.playlist import MediaPlaylist

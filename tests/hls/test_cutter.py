@@ -185,6 +185,31 @@ def test_codec_that_an_mp4_cannot_hold_is_left_out_and_told_once() -> None:
     assert "Speex" in world.left_out[0]
 
 
+def test_dates_follow_an_encoder_whose_clock_is_slow() -> None:
+    world = Rendition()
+    world.send(VIDEO_ONLY)
+    for frame in pictures(300):
+        # A minute of it takes 61 seconds.
+        world.send([frame], now=BEGAN + frame.timestamp_ms / 1000 * 61 / 60)
+    last = world.read().complete_segments[-1]
+    assert last.date is not None
+    came_at = (last.msn + 1) * 2.0 * 61 / 60
+    # Without that it would be five seconds off.
+    assert last.date.timestamp() + last.duration - BEGAN == pytest.approx(came_at, abs=2.1)
+    world.checker.assert_clean()
+
+
+def test_frames_without_a_decoder_configuration_are_not_kept() -> None:
+    world = Rendition()
+    world.send([VIDEO_ONLY[0], *pictures(100)])
+    assert len(world.packager._waiting) <= 1000
+    assert len(world.left_out) == 1
+    # The configuration comes late, and everything begins.
+    world.send([VIDEO_ONLY[1], *pictures(5, begin_ms=100_000)])
+    assert len(world.read().complete_segments) == 2
+    world.checker.assert_clean()
+
+
 def test_window_keeps_as_much_as_it_should() -> None:
     world = Rendition(window=10.0)
     world.send([*VIDEO_ONLY, *pictures(40)])

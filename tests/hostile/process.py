@@ -30,7 +30,7 @@ _GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": str(64 * 1024)}
 _PATIENCE = {
     "handshake_timeout": "4",
     "connect_timeout": "4",
-    "idle_timeout": "4",
+    "idle_timeout": "8",
     "stall_timeout": "4",
     # A machine that is busy with other things may be slower than the usual bound, and then nobody goes over it.
     "chunk_rate": "1000",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rtmprelay.events import RecordingFailed, RecordingFinished
+from rtmprelay.events import Event, RecordingFailed, RecordingFinished, RecordingStarted
 from rtmprelay.flv.__main__ import main
 from rtmprelay.flv.container import read_tags
 from rtmprelay.flv.script import decode_metadata
@@ -71,13 +71,23 @@ async def record(
     ffmpeg: FFmpeg, relay: Relay, source: Path, key: str = "live/test", speed: float = 20.0
 ) -> None:
     """Publish a file, and wait for its recording to be complete."""
-    before = finished(relay)
+    before = count(relay, RecordingFinished)
     await ffmpeg.publish(source, relay.url(key), speed)
-    await relay.until(lambda: relay.service.registry.get(key) is None and finished(relay) > before)
+
+    def is_complete() -> bool:
+        # A recording may have several files: each of them is told of when it begins, and when it is complete.
+        complete = count(relay, RecordingFinished)
+        return (
+            relay.service.registry.get(key) is None
+            and complete > before
+            and complete == count(relay, RecordingStarted)
+        )
+
+    await relay.until(is_complete)
 
 
-def finished(relay: Relay) -> int:
-    return sum(isinstance(event, RecordingFinished) for event in relay.events)
+def count(relay: Relay, kind: type[Event]) -> int:
+    return sum(isinstance(event, kind) for event in relay.events)
 
 
 @pytest.mark.parametrize("name", MEDIA)
@@ -181,7 +191,7 @@ async def test_a_disk_that_fills_up_does_not_touch_live(
     played = await playing
     assert isinstance(played, Capture)
     assert_same_from_a_keyframe_on(played, ffmpeg.hash_of(source))
-    await relay.until(lambda: not relay.service.recordings.statuses() and finished(relay) > 1)
+    await relay.until(lambda: not relay.service.recordings.statuses() and count(relay, RecordingFinished) > 1)
     again = recordings(tiny_disk)
     assert again
     assert main(["check", *map(str, again)]) == 0

@@ -53,7 +53,12 @@ def stream(key: str, **more: Any) -> dict[str, Any]:
         "dropped_by_reason": {},
         "recording": None,
         "destinations": [],
-        "media": {"flv": f"/{key}.flv", "mp4": f"/{key}.mp4"},
+        "media": {
+            "flv": f"/{key}.flv",
+            "mp4": f"/{key}.mp4",
+            "hls": f"/{key}/index.m3u8",
+            "page": f"/{key}/",
+        },
     } | more
 
 

@@ -349,6 +349,8 @@ def test_page_below_a_path_of_a_reverse_proxy_uses_relative_addresses(
     until(lambda: browser.count(".kick"), "the controls")
     browser.click(".stream [data-part=links]")
     assert browser.text(".stream [data-part=flvLink]") == f"{fake_relay.url}live/a.flv"
+    assert browser.text(".stream [data-part=pageLink]") == f"{fake_relay.url}live/a/"
+    assert browser.text(".stream [data-part=hlsLink]") == f"{fake_relay.url}live/a/index.m3u8"
     browser.click(".kick")
     browser.click("#confirm-dialog [type=submit]")
     until(

@@ -54,7 +54,9 @@ async def test_ffmpeg_plays_what_was_published(name: str, ffmpeg: FFmpeg, hls_re
     played = await ffmpeg.play(url(hls_relay), "-live_start_index", "0")
     await publishing
     published = ffmpeg.hash_of(source)
-    assert played.extradata == published.extradata
+    if name != "vp9_alone":
+        # FFmpeg reads none from an MP4 with VP9.
+        assert played.extradata == published.extradata
     for media in {packet.media for packet in published.packets}:
         got, sent = contents(played, media), contents(published, media)
         assert got == sent[len(sent) - len(got) :]

@@ -22,6 +22,7 @@ from tests.helpers import LOOPBACK, group, real_reactor_fixture, real_reactor_te
 from tests.service.harness import Harness, Relay, Sink, closed_port, destination
 from tests.service.http_client import TOKEN, connect, fetch
 from tests.web.helpers import Response, Web
+from tests.web.hls import HlsWeb
 
 FILE = Path(__file__).parents[2] / "docs" / "reference" / "openapi.json"
 DOCUMENT: dict[str, Any] = json.loads(FILE.read_text())
@@ -174,11 +175,13 @@ async def test_messages_of_the_event_stream_are_as_documented(running: Running) 
 
 
 def test_documented_paths_and_methods_are_those_of_the_server() -> None:
-    web = Web()
+    web = Web(recordings=Path("recordings"))
     fixed = {"/" + "/".join(segments) for segments in web.http._routes._fixed}
     assert fixed == {path for path in DOCUMENT["paths"] if "{" not in path}
     for path, operations in DOCUMENT["paths"].items():
-        answer = web.request("OPTIONS", path.replace("{app}", "live").replace("{name}", "test"))
+        answer = (HlsWeb() if path.startswith("/{app}/{name}/") else web).request(
+            "OPTIONS", path.replace("{app}", "live").replace("{name}", "test").replace("{file}", "a.flv")
+        )
         allowed = {method.lower() for method in answer.headers["allow"].split(", ")} - {"head", "options"}
         assert allowed == operations.keys() & {"get", "post", "put", "patch", "delete"}, path
     named = {path.replace("{app}/", "") for path in DOCUMENT["paths"] if "{name}" in path}
@@ -188,6 +191,8 @@ def test_documented_paths_and_methods_are_those_of_the_server() -> None:
         "/streams/{name}",
         "/streams/{name}/publisher",
         *(f"/{{name}}.{kind}" for kind in MEDIA_KINDS),
+        "/{name}/",
+        "/{name}/clip.mp4",
     }
 
 

@@ -91,3 +91,11 @@ def test_set_peer_bandwidth_is_answered_only_when_it_changes() -> None:
     for size in (2_500_000, 1_000_000, 1_000_000, 2_500_000):
         client.send(SetPeerBandwidth(size, BandwidthLimit.HARD))
     assert client.received() == [WindowAcknowledgementSize(1_000_000), WindowAcknowledgementSize(2_500_000)]
+
+
+def test_set_peer_bandwidth_of_zero_is_no_window() -> None:
+    client = connected_client()
+    client.send(SetPeerBandwidth(0, BandwidthLimit.HARD))
+    assert client.received() == []
+    client.send(SetPeerBandwidth(1, BandwidthLimit.HARD))
+    assert client.received() == [WindowAcknowledgementSize(1)]

@@ -24,11 +24,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A local session with two cores, as the commands have it."""
+def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
+    """A local session with two cores, as the commands have it. Only in the full run its questions are compiled: that takes
+    many times longer than to answer them for the few rows of tests.
+    """
     pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
     from spark_analytics.engine.session import build_session
     from tests.spark.cluster import QUICK_JAVA
+    from tests.spark.event_archive import FOR_FEW_ROWS
 
     scratch = tmp_path_factory.mktemp("spark")
     settings = {
@@ -37,6 +40,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.extraJavaOptions": QUICK_JAVA,
     }
+    if not pytestconfig.getoption("full"):
+        settings |= FOR_FEW_ROWS
     session = build_session("local[2]", settings)
     yield session
     session.stop()
@@ -54,8 +59,8 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def snapshot(spark: SparkSession, recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    """The catalogue of it; nobody changes it."""
+def snapshot(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    """The catalogue of it, made in this process; nobody changes it."""
     from tests.spark.world import index
 
     return index(recordings, tmp_path_factory.mktemp("catalogue") / "new")

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from spark_analytics.catalogue import Catalogue, Snapshot
-from spark_analytics.manifest import path_of
+from spark_analytics.event_logs import read
+from spark_analytics.event_logs.index import EventSummary, index_events
 from tests.spark.event_world import moment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from spark_analytics.event_logs.index import EventSummary
 
 LATER = moment(700)
 
@@ -32,30 +34,66 @@ DERIVED = (
 )
 
 
-class Archive:
-    """A catalogue, and the logs that it is made of."""
+#: Options of Spark for few rows: to compile each question, and divide it, would take many times longer than to answer it.
+FOR_FEW_ROWS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+}
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
+
+@contextmanager
+def planned_for_few_rows(spark: SparkSession) -> Iterator[None]:
+    """FOR_FEW_ROWS, for a while."""
+    before = {key: spark.conf.get(key) or "" for key in FOR_FEW_ROWS}
+    for key, value in FOR_FEW_ROWS.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
+
+
+class Archive:
+    """A catalogue, and the logs that it is made of.
+
+    Args:
+        spark: The session that does all the work; None if it is to be done here.
+    """
+
+    def __init__(self, folder: Path, spark: SparkSession | None = None) -> None:
         self._spark = spark
         self.logs = folder / "logs"
         self.root = folder / "catalogue"
         self.logs.mkdir(parents=True)
 
     def index(self, now: datetime = LATER) -> EventSummary:
-        from spark_analytics.event_logs.index import index_events
-
-        with Catalogue(self.root).change() as change:
-            summary = index_events(lambda: self._spark, change, [str(self.logs)], now)
+        """Read what is new."""
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            Catalogue(self.root).change() as change,
+            ExitStack() as stack,
+        ):
+            if self._spark is not None:
+                stack.enter_context(planned_for_few_rows(self._spark))
+                patch.setattr(read, "MOST_TEXT_HERE", -1)
+                patch.setattr(read, "MOST_EVENTS_HERE", -1)
+            summary = index_events(self._open_spark, change, [str(self.logs)], now)
             if summary.changed:
                 change.publish()
         return summary
 
+    def _open_spark(self) -> SparkSession:
+        assert self._spark is not None, "a few events need no Spark"
+        return self._spark
+
     def outdate(self, table: str) -> None:
         """Let a table be written by another version of this program."""
-        path = path_of(self.root, self.snapshot.manifest.version)
-        values = json.loads(path.read_text())
-        values["tables"][table]["version"] = 0
-        path.write_text(json.dumps(values))
+        with Catalogue(self.root).change() as change:
+            change.take(table, [], 0)
+            change.publish()
 
     @property
     def snapshot(self) -> Snapshot:
@@ -86,3 +124,13 @@ class Archive:
 
 #: Makes one that is empty.
 Make = Callable[[], Archive]
+
+#: What does the work: the full run shows that everything is the same with either.
+ENGINES = ["duckdb", pytest.param("spark", marks=pytest.mark.full)]
+
+
+def archives(request: pytest.FixtureRequest, name: str = "events") -> Make:
+    """Makes archives whose work is done by the engine that is the parameter of a fixture."""
+    spark = request.getfixturevalue("spark") if request.param == "spark" else None
+    factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
+    return lambda: Archive(factory.mktemp(name), spark)

@@ -22,7 +22,7 @@ def write(root: Path, tables: dict[str, list[Row]]) -> None:
     """Make a catalogue with these rows; columns that are not named are null, or 0 if they count something."""
     with Catalogue(root).change() as change:
         for name, rows in tables.items():
-            change.write_arrow(name, _table(name, rows))
+            change.replace(name, _table(name, rows))
         change.publish()
 
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 import random
 from collections import Counter
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.event_archive import Archive
+from tests.spark.event_archive import ENGINES, Archive, Make, archives
 from tests.spark.event_world import FakeServer, moment
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 Minute = tuple[int, float, int, int]
 
@@ -37,7 +31,7 @@ def truth(plays: list[tuple[int, int]]) -> dict[int, Minute]:
     }
 
 
-def archive_of(spark: SparkSession, folder: Path, plays: list[tuple[int, int]]) -> Archive:
+def archive_of(archive: Archive, plays: list[tuple[int, int]]) -> Archive:
     server = FakeServer()
     server.start()
     happens = [(came, 1, f"c{number}") for number, (came, _) in enumerate(plays)]
@@ -48,7 +42,6 @@ def archive_of(spark: SparkSession, folder: Path, plays: list[tuple[int, int]]) 
         server.at(at)
         (server.join if joins else server.leave)(name)
     server.at(max(went for _, went in plays) + 90).stop()
-    archive = Archive(spark, folder)
     server.write(archive.logs)
     archive.index(moment(100_000))
     return archive
@@ -67,20 +60,23 @@ def audience_of(archive: Archive) -> dict[int, Minute]:
     }
 
 
-def test_play_that_ends_on_the_minute_does_not_hide_the_next_viewer(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+@pytest.fixture(scope="module", params=ENGINES)
+def make(request: pytest.FixtureRequest) -> Make:
+    return archives(request)
+
+
+def test_play_that_ends_on_the_minute_does_not_hide_the_next_viewer(make: Make) -> None:
     plays = [(30, 60), (75, 105)]
-    found = audience_of(archive_of(spark, tmp_path, plays))
+    found = audience_of(archive_of(make(), plays))
     assert found == {0: (1, 30.0, 1, 0), 1: (1, 30.0, 1, 2)}
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_audience_is_exact_to_the_viewer_and_second(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+def test_audience_is_exact_to_the_viewer_and_second(make: Make, seed: int) -> None:
     rng = random.Random(seed)
     plays = []
     for _ in range(300):
         came = rng.choice((60 * rng.randrange(40), rng.randrange(2400)))
         went = came + rng.choice((0, 1, 30, 60, 120, rng.randrange(900)))
         plays.append((came, went - went % 60 if rng.random() < 0.4 and went - went % 60 >= came else went))
-    assert audience_of(archive_of(spark, tmp_path, plays)) == truth(plays)
+    assert audience_of(archive_of(make(), plays)) == truth(plays)

@@ -21,7 +21,7 @@ from spark_analytics.__main__ import main
 from tests.spark.world import index
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 TEN = datetime(2026, 1, 3, 10, tzinfo=UTC)
 
@@ -104,7 +104,7 @@ class Studio:
 
 
 @pytest.fixture
-def studio(spark: SparkSession, tmp_path: Path) -> Studio:
+def studio(tmp_path: Path) -> Studio:
     return Studio(tmp_path)
 
 

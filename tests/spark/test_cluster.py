@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,9 +20,6 @@ from spark_analytics.catalogue import Catalogue
 from spark_analytics.engine.packaging import write_package
 from tests.spark.cluster import HOME, PATIENCE, QUICK_JAVA, standalone_cluster
 from tests.spark.world import index
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def bare_python(folder: Path) -> Path:
@@ -74,7 +70,8 @@ class Driver:
         return done.stdout
 
 
-def test_an_index_on_a_standalone_cluster(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.full
+def test_an_index_on_a_standalone_cluster(tmp_path: Path) -> None:
     """By `spark-submit` with the package, and then by `--master` alone, which sends it."""
     folder, late, out = tmp_path / "rec", tmp_path / "late", tmp_path / "catalogue"
     for number in range(6):

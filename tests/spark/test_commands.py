@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 import subprocess
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -133,9 +136,7 @@ def test_a_clip_of_sound_alone(snapshot: Snapshot, tmp_path: Path) -> None:
     assert decode(out) == ""
 
 
-def test_of_several_copies_the_whole_one_is_cut(
-    spark: SparkSession, recordings: Path, tmp_path: Path, capsys: Capture
-) -> None:
+def test_of_several_copies_the_whole_one_is_cut(recordings: Path, tmp_path: Path, capsys: Capture) -> None:
     """And none that has been moved away since: the catalogue may not know that yet."""
     old, folder = tmp_path / "old", tmp_path / "rec"
     old.mkdir()
@@ -180,9 +181,7 @@ def test_a_clip_overwrites_nothing(snapshot: Snapshot, tmp_path: Path, capsys: C
     assert [path.name for path in tmp_path.iterdir()] == ["clip.flv"]
 
 
-def test_a_clip_goes_on_in_another_broadcast(
-    spark: SparkSession, recordings: Path, tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_clip_goes_on_in_another_broadcast(recordings: Path, tmp_path: Path, capsys: Capture) -> None:
     """The encoder came back after two seconds and began again at 0: the clock on the wall fills the hole."""
     folder = tmp_path / "rec"
     folder.mkdir()
@@ -288,7 +287,7 @@ def test_sql_with_columns_of_the_same_name(snapshot: Snapshot, capsys: Capture) 
 
 @pytest.mark.parametrize("engine", [(), ("--master", "local[2]")], ids=["DuckDB", "Spark"])
 def test_sql_says_in_one_line_that_a_table_cannot_be_read(
-    spark: SparkSession, snapshot: Snapshot, tmp_path: Path, capsys: Capture, engine: tuple[str, ...]
+    snapshot: Snapshot, tmp_path: Path, capsys: Capture, engine: tuple[str, ...]
 ) -> None:
     """Of a catalogue that was copied in part."""
     copy = shutil.copytree(snapshot.root, tmp_path / "copy")
@@ -359,8 +358,7 @@ def test_what_spark_complains_about_is_one_line(
 
     (tmp_path / "events").mkdir()
     (tmp_path / "events" / "events_20260101_120000.jsonl").write_text('{"event":"x"}\n')
-    monkeypatch.setattr("spark_analytics.cli.index._Index._spark_for_events", lambda _: None)
-    monkeypatch.setattr("spark_analytics.event_logs.job.write_new_events", fail)
+    monkeypatch.setattr("spark_analytics.event_logs.index.read_new_events", fail)
     assert main(["index", "--events", str(tmp_path / "events"), "--out", str(tmp_path / "catalogue")]) == 1
     assert capsys.readouterr().err == "java.io.IOException: No space\n"
     with pytest.raises(ZeroDivisionError), plain_errors():
@@ -457,3 +455,45 @@ def test_the_bar_shows_the_tasks_that_are_done() -> None:
         while "3/8" not in terminal.getvalue():
             assert time.monotonic() < deadline
     assert f"\rreading 3 recordings [{'#' * 15}{'.' * 25}] 3/8 0:0" in terminal.getvalue()
+
+
+def test_progress_tells_only_those_who_wait() -> None:
+    quick, slow = io.StringIO(), io.StringIO()
+    with Progress(quick, patience=60) as progress:
+        progress.say(lambda: pytest.fail("nobody waits"))
+    assert quick.getvalue() == ""
+    with Progress(slow, patience=0.01) as progress:
+        progress.say(lambda: "reading up to 12.0 MB in 3 files of viewers")
+        deadline = time.monotonic() + 60
+        while not slow.getvalue():
+            assert time.monotonic() < deadline
+    assert slow.getvalue() == "reading up to 12.0 MB in 3 files of viewers ...\n"
+
+
+def test_question_that_takes_long_tells_how_much_is_read(
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    told: list[str] = []
+
+    @contextmanager
+    def tell(what: str | Callable[[], str]) -> Iterator[None]:
+        told.append(what if isinstance(what, str) else what())
+        yield
+
+    monkeypatch.setattr("spark_analytics.cli.common.told_if_long", tell)
+    assert ask(snapshot, "incidents", "--stream", "live/film") == 0
+    assert [re.sub(r"[\d.]+ MB in \d+ files", "N MB in N files", line) for line in told] == [
+        "reading up to N MB in N files of recordings",
+        "reading up to N MB in N files of incidents",
+    ]
+
+
+def test_answer_without_rows_says_so(snapshot: Snapshot, capsys: Capture) -> None:
+    for question in (
+        ("incidents", "--since", "2031-01-01"),
+        ("sql", "SELECT path FROM recordings WHERE false"),
+    ):
+        assert ask(snapshot, *question) == 0
+        assert capsys.readouterr().err == "0 rows\n"
+        assert ask(snapshot, *question, "--format", "csv") == 0
+        assert capsys.readouterr().err == ""

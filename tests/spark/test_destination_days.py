@@ -12,11 +12,12 @@ from spark_analytics.catalogue import Catalogue, Snapshot
 from spark_analytics.questions.asking import Scope
 from spark_analytics.questions.audience import list_destinations
 from spark_analytics.questions.time_window import TimeWindow
+from tests.spark.event_archive import Archive
 from tests.spark.event_world import FakeServer, moment, story
 from tests.spark.report_world import Row, write
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 NOON = moment(0)
 MIDNIGHT = NOON - timedelta(hours=12)
@@ -45,15 +46,11 @@ def two_days() -> FakeServer:
 
 
 @pytest.fixture(scope="module")
-def snapshot(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    from spark_analytics.event_logs.index import index_events
-
-    folder = tmp_path_factory.mktemp("days")
-    two_days().write(folder / "logs")
-    with Catalogue(folder / "catalogue").change() as change:
-        index_events(lambda: spark, change, [str(folder / "logs")], NOON + 3 * DAY)
-        change.publish()
-    return Catalogue(folder / "catalogue").open()
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    archive = Archive(tmp_path_factory.mktemp("days"))
+    two_days().write(archive.logs)
+    archive.index(NOON + 3 * DAY)
+    return archive.snapshot
 
 
 def asked(snapshot: Snapshot, since: datetime | None, until: datetime | None, **how: Any) -> dict[str, Row]:

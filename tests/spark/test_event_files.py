@@ -17,18 +17,18 @@ from rtmprelay.events.lines import LONGEST_LINE
 from spark_analytics.errors import CatalogueError
 from spark_analytics.event_logs.copies import Row, without_copies
 from spark_analytics.event_logs.file_table import ReadResult, new_splits, updated_rows
-from spark_analytics.event_logs.files import FoundFile, find_event_logs, look_at
+from spark_analytics.event_logs.files import FoundLog, find_event_logs, look_at
 from spark_analytics.event_logs.lines import (
-    Split,
-    TextLine,
-    _read_batches,
+    LogSplit,
     lines_of,
-    read_lines,
+    read_in_workers,
+    read_split,
     splits_of,
 )
+from spark_analytics.event_logs.parse import TextLine
+from tests.spark.event_world import story
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
@@ -53,7 +53,7 @@ def read(path: Path, begin: int = 0, size: int = 1 << 24) -> list[TextLine]:
     return [line for split in splits_of(found, begin, size) for line in lines_of(split)]
 
 
-def find(folder: Path, known: Mapping[str, Row] | None = None) -> list[FoundFile]:
+def find(folder: Path, known: Mapping[str, Row] | None = None) -> list[FoundLog]:
     return without_copies(find_event_logs([str(folder)]), known or {})
 
 
@@ -128,26 +128,38 @@ def test_a_compressed_file_that_is_cut_gives_what_it_has(tmp_path: Path) -> None
 
 
 def test_a_file_that_has_gone_is_told() -> None:
-    (line,) = lines_of(Split("id", "/nowhere/events.jsonl", 0, 100, True))
+    (line,) = lines_of(LogSplit("id", "/nowhere/events.jsonl", 0, 100, True))
     assert line.problem == "the file cannot be read: No such file or directory"
 
 
 def test_a_worker_holds_some_lines_and_not_too_much_text(tmp_path: Path) -> None:
     """A compressed file of nearly nothing may be gigabytes of text."""
-    path = write(tmp_path, (b"z" * 100_000 + b"\n") * 300, "events_20261116_120000.jsonl.gz")
-    split = Split("id", str(path), 0, None, True)
-    batches = [batch for batch in read_batches(split) if batch.num_rows]
-    assert sum(batch.num_rows for batch in batches) == 300
+    path = write(tmp_path, (b"z" * 100_000 + b"\n") * 150, "events_20261116_120000.jsonl.gz")
+    split = LogSplit("id", str(path), 0, None, True)
+    batches = [batch for batch in read_split(split) if batch.num_rows]
+    assert sum(batch.num_rows for batch in batches) == 150
     assert max(batch.nbytes for batch in batches) < 10 * 1024 * 1024
     short = write(tmp_path, b"z\n" * 50_000, "events_20261116_130000.jsonl.gz")
-    counts = [batch.num_rows for batch in read_batches(attrs.evolve(split, name=str(short)))]
+    counts = [batch.num_rows for batch in read_split(attrs.evolve(split, name=str(short)))]
     assert counts == [20_000, 20_000, 10_000]
 
 
-def read_batches(split: Split) -> list[pa.RecordBatch]:
-    """What a worker hands on."""
-    arrow = pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[spark]'")
-    return list(_read_batches(iter([arrow.RecordBatch.from_pylist([attrs.asdict(split)])])))
+def test_compressed_file_that_becomes_more_text_than_any_log_is_read_to_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of some megabytes may become gigabytes of lines, each of them a row."""
+    monkeypatch.setattr("spark_analytics.event_logs.files._MOST_TEXT", 100_000)
+    text = (b"z" * 99 + b"\n") * 100_000
+    path = write(tmp_path, text, "events_20261116_120000.jsonl.gz")
+    assert len(text) > 200 * path.stat().st_size
+    *lines, last = read(path)
+    most = max(100_000, 100 * path.stat().st_size)
+    assert sum(len(line.text or "") + 1 for line in lines) <= most
+    assert last.problem == f"the compressed file is damaged: it becomes more than {most} bytes of text"
+    # What a log of the server becomes is nowhere near that.
+    monkeypatch.setattr("spark_analytics.event_logs.files._MOST_TEXT", 0)
+    log = write(tmp_path, story().text().encode() * 20, "events_20261116_130000.jsonl.gz")
+    assert read(log)[-1].problem is None
 
 
 # -- files ---------------------------------------------------------------------------------------------------
@@ -220,7 +232,7 @@ NUMBERED = b'{"instance": "i1", "number": 1}\n'
 GROWN = NUMBERED + TEXT
 
 
-def rows_of(*known: tuple[FoundFile, int]) -> dict[str, Row]:
+def rows_of(*known: tuple[FoundLog, int]) -> dict[str, Row]:
     """What `event_files` says of logs that were read so far."""
     return {one.file_id: {"read_until": read_until, "path": one.path} for one, read_until in known}
 
@@ -476,7 +488,7 @@ def test_a_name_that_another_file_has_now(tmp_path: Path) -> None:
     known = rows_after(tmp_path, known)
     (row,) = known.values()
     assert (row["status"], row["events"], row["vanished_at"]) == ("ok", 300, None)
-    unreadable = FoundFile("by-name", str(path), 5, 1, 0, "Permission denied")
+    unreadable = FoundLog("by-name", str(path), 5, 1, 0, "Permission denied")
     rows = updated_rows([unreadable], known, {}, [str(tmp_path)], NOW)
     assert [(row["status"], row["vanished_at"]) for row in rows] == [("unreadable", None), ("ok", None)]
     known = rows_after(tmp_path, {str(row["file_id"]): row for row in rows})
@@ -556,6 +568,6 @@ def test_a_log_of_the_year_2400_has_a_row(tmp_path: Path) -> None:
 
 
 def test_every_split_is_read_by_a_task_of_its_own(spark: SparkSession) -> None:
-    splits = [Split(f"file{number % 7}", "/nowhere", 1000 * number, None, True) for number in range(20)]
-    tasks = read_lines(spark, splits).rdd.glom().map(len).collect()
+    splits = [LogSplit(f"file{number % 7}", "/nowhere", 1000 * number, None, True) for number in range(20)]
+    tasks = read_in_workers(spark, splits).rdd.glom().map(len).collect()
     assert tasks == [1] * len(splits)

@@ -22,7 +22,7 @@ from tests.service.interop import H264_AAC, FFmpeg
 from tests.service.test_interop import PICTURE, TONE
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 __all__ = ["ffmpeg"]
 
@@ -125,7 +125,7 @@ def watched(viewer: BlockingClient, until: float) -> None:
     viewer.socket.close()
 
 
-def test_the_figures_are_those_of_what_happened(spark: SparkSession, stage: Stage, tmp_path: Path) -> None:
+def test_the_figures_are_those_of_what_happened(stage: Stage, tmp_path: Path) -> None:
     """Watch time, the outage, what was lost in it, and where it is recorded."""
     stage.wait("destination_connected")
     first = stage.watch()

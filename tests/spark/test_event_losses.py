@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from tests.spark.event_archive import Archive, Make
+from tests.spark.event_archive import ENGINES, Archive, Make, archives
 from tests.spark.event_world import FakeServer, moment
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 END = moment(8000)
 
 
-@pytest.fixture(scope="module")
-def make(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Make:
-    return lambda: Archive(spark, tmp_path_factory.mktemp("losses"))
+@pytest.fixture(scope="module", params=ENGINES)
+def make(request: pytest.FixtureRequest) -> Make:
+    return archives(request, "losses")
 
 
 def index(make: Make, server: FakeServer, cuts: Iterable[int] = (), now: datetime = END) -> Archive:

@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 import attrs
 import pytest
 
-from spark_analytics.event_logs.heard import Heard
-from spark_analytics.event_logs.servers import Server, known_servers, with_new
+from spark_analytics.event_logs.servers import News, Server, known_servers, with_new
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 ONE = Server("i1", "relay-1", "1.0", NOON, NOON + timedelta(hours=1), False, 100, 98)
@@ -60,13 +59,13 @@ def test_without_numbers_nobody_knows_how_many_are_missing() -> None:
     assert known.joined(ONE).is_numbered
 
 
-def heard(
+def news(
     *new: tuple[Server, int],
     before: Iterable[Server] = (ONE,),
     now: datetime = NOON,
     waiting: Iterable[str] = ("i1",),
-) -> Heard:
-    return Heard(known_servers(server.row(now) for server in before), list(new), now, frozenset(waiting))
+) -> News:
+    return News(known_servers(server.row(now) for server in before), list(new), now, frozenset(waiting))
 
 
 def part(first: int, last: int, instance: str = "i1", missing: int = 0) -> tuple[Server, int]:
@@ -76,18 +75,18 @@ def part(first: int, last: int, instance: str = "i1", missing: int = 0) -> tuple
 
 
 def test_events_that_come_late_are_noticed() -> None:
-    assert heard(part(100, 120)).is_late()
-    assert not heard(part(101, 120)).is_late()
-    assert not heard(part(1, 20, "i2")).is_late()
+    assert news(part(100, 120)).late()
+    assert not news(part(101, 120)).late()
+    assert not news(part(1, 20, "i2")).late()
 
 
 def test_events_that_come_twice_at_once_are_noticed() -> None:
-    assert not heard(part(121, 130), part(101, 120), part(1, 130, "i2")).is_late()
-    assert heard(part(120, 130), part(101, 120)).is_late()
-    assert heard(part(101, 130), part(110, 120)).is_late()
+    assert not news(part(121, 130), part(101, 120), part(1, 130, "i2")).late()
+    assert news(part(120, 130), part(101, 120)).late()
+    assert news(part(101, 130), part(110, 120)).late()
     # Both in one file.
-    assert heard(part(101, 110, missing=-1)).is_late()
-    assert not heard(part(101, 110, missing=1)).is_late()
+    assert news(part(101, 110, missing=-1)).late()
+    assert not news(part(101, 110, missing=1)).late()
 
 
 @pytest.mark.parametrize(
@@ -104,8 +103,8 @@ def test_a_server_is_heard_of_that_was_done_with(
     server: Server, now: datetime, waiting: tuple[str, ...], late: bool
 ) -> None:
     new = part(101, 120)
-    assert heard(new, before=[server], now=now, waiting=waiting).is_late() == late
-    assert not heard(before=[server], now=now, waiting=waiting).is_late()
+    assert news(new, before=[server], now=now, waiting=waiting).late() == ({"i1"} if late else set())
+    assert not news(before=[server], now=now, waiting=waiting).late()
 
 
 def test_the_first_day_that_may_change() -> None:
@@ -114,12 +113,12 @@ def test_the_first_day_that_may_change() -> None:
     died = attrs.evolve(ONE, instance="i2", last_seen=NOON - timedelta(days=800))
     servers = (ONE, stopped, died)
     now = NOON + timedelta(days=3)
-    some = heard(before=servers, now=now)
+    some = news(before=servers, now=now)
     assert some.since(some.together().values()) == NOON.date()
-    told = heard(part(101, 120), before=servers, now=now, waiting=())
+    told = news(part(101, 120), before=servers, now=now, waiting=())
     assert told.since(told.together().values()) == NOON.date()
     back = (attrs.evolve(ONE, started_at=NOON - timedelta(days=2)), 101)
-    assert heard(back).since([ONE]) == back[0].started_at.date()
-    quiet = heard(before=servers, now=now, waiting=())
+    assert news(back).since([ONE]) == back[0].started_at.date()
+    quiet = news(before=servers, now=now, waiting=())
     assert quiet.since(quiet.together().values()) == now.date()
-    assert heard(before=[], waiting=()).since([]) == NOON.date()
+    assert news(before=[], waiting=()).since([]) == NOON.date()

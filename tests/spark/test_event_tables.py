@@ -7,28 +7,25 @@ import json
 import os
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import attrs
 import pytest
 
 from spark_analytics.errors import CatalogueError
 from spark_analytics.event_logs.files import look_at
-from spark_analytics.event_logs.lines import Split, splits_of
+from spark_analytics.event_logs.lines import LogSplit, splits_of
+from spark_analytics.event_logs.write import TableWriter
 from spark_analytics.questions.asking import Scope
 from spark_analytics.questions.audience import list_destinations, list_outages, list_viewers
 from spark_analytics.questions.time_window import ALWAYS, TimeWindow
 from spark_analytics.report.data import gather
-from tests.spark.event_archive import LATER, Archive, Make
+from tests.spark.event_archive import ENGINES, LATER, Archive, Make, archives
 from tests.spark.event_world import FakeServer, moment, story
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
-
-@pytest.fixture(scope="module")
-def make(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Make:
-    return lambda: Archive(spark, tmp_path_factory.mktemp("events"))
+@pytest.fixture(scope="module", params=ENGINES)
+def make(request: pytest.FixtureRequest) -> Make:
+    return archives(request, "events")
 
 
 @pytest.fixture(scope="module")
@@ -180,9 +177,9 @@ def test_read_in_pieces_it_is_the_same(make: Make, whole: Archive) -> None:
     archive.index(LATER)
     archive.assert_same(whole)
     assert archive.rows("open_events") == []
-    version = archive.snapshot.manifest.version
+    version = archive.snapshot.version
     assert not archive.index(LATER).changed
-    assert archive.snapshot.manifest.version == version
+    assert archive.snapshot.version == version
 
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one after the other"])
@@ -312,7 +309,7 @@ def test_what_is_behind_a_gap_is_read_once_and_in_order(
     archive.assert_same(whole)
 
 
-def _with_a_gap(path: Path, text: str) -> list[Split]:
+def _with_a_gap(path: Path, text: str) -> list[LogSplit]:
     """Eight parts of a file, of which the third and the sixth are nowhere."""
     found = look_at(str(path))
     assert found is not None
@@ -428,7 +425,7 @@ def test_a_clock_that_is_set_forward_by_years_makes_no_millions_of_minutes(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A machine without a battery begins in another year; and an end may tell any duration."""
-    monkeypatch.setattr("spark_analytics.event_logs.audience.MOST_DAYS", 2)
+    monkeypatch.setattr("spark_analytics.event_logs.derive.MOST_DAYS", 2)
     years = 365 * 86_400.0
     server = FakeServer(at=-9 * years)
     server.start()
@@ -472,12 +469,10 @@ def test_a_clock_that_is_set_back_by_days(make: Make) -> None:
     assert [row["live_seconds"] for row in archive.rows("destinations") if row["live_seconds"]] == [10.0]
 
 
-@pytest.mark.parametrize("many", [0, 1000], ids=["many events", "few events"])
 def test_days_that_are_over_stay_unless_something_of_them_was_open(
-    make: Make, monkeypatch: pytest.MonkeyPatch, many: int
+    make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server died long ago; an outage of another ends two days after it began."""
-    monkeypatch.setattr("spark_analytics.event_logs.job.MANY_EVENTS", many)
     day = 86_400.0
     old = FakeServer("i0", at=-400 * day)
     old.start()
@@ -514,16 +509,14 @@ def test_days_that_are_over_stay_unless_something_of_them_was_open(
 
 def _remember_first_days(monkeypatch: pytest.MonkeyPatch) -> list[date]:
     """From which days on `destinations` is written."""
-    from spark_analytics.event_logs import tables
-
     firsts: list[date] = []
-    write = tables._write_destinations
+    write = TableWriter.write_destinations
 
-    def remember(writer: tables._Writer, first: date) -> None:
+    def remember(writer: TableWriter, first: date) -> None:
         firsts.append(first)
         write(writer, first)
 
-    monkeypatch.setattr(tables, "_write_destinations", remember)
+    monkeypatch.setattr(TableWriter, "write_destinations", remember)
     return firsts
 
 

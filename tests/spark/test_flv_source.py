@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,29 @@ from tests.spark.media import (
 
 pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
 
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
+
 from spark_analytics.errors import CatalogueError
-from spark_analytics.flv.datasource import TAGS, FlvPartition, FlvReader, _is_strict, _paths, _size, register
+from spark_analytics.flv.classify import Classifier
+from spark_analytics.flv.datasource import (
+    TAGS,
+    FilteringFlvReader,
+    FlvPartition,
+    FlvReader,
+    _is_strict,
+    _paths,
+    _size,
+    register,
+)
 from tests.spark.test_scanning import plain
 
 if TYPE_CHECKING:
@@ -70,6 +92,87 @@ def test_spark_reads_folders_patterns_and_lists(spark: SparkSession, folder: Pat
         assert found.count() == len(film) + (len(sound) if len(place) > 1 else 0)
     keyframes = frame.where("keyframe AND type = 'video'").groupBy("path").count().collect()
     assert [(Path(row["path"]).name, row["count"]) for row in keyframes] == [("film.flv", 5)]
+
+
+CONDITIONS: list[tuple[list[Filter], Callable[[dict[str, Any]], bool]]] = [
+    ([EqualTo(("type",), "audio")], lambda row: row["type"] == "audio"),
+    ([In(("type",), ("script", "other"))], lambda row: row["type"] in ("script", "other")),
+    ([EqualTo(("keyframe",), True)], lambda row: row["keyframe"]),
+    ([EqualTo(("keyframe",), False)], lambda row: not row["keyframe"]),
+    (
+        [GreaterThanOrEqual(("timestamp",), 1000), LessThan(("timestamp",), 2000), IsNotNull(("timestamp",))],
+        lambda row: 1000 <= row["timestamp"] < 2000,
+    ),
+    (
+        [
+            GreaterThan(("timestamp",), 1000),
+            LessThanOrEqual(("timestamp",), 2000),
+            EqualTo(("type",), "video"),
+        ],
+        lambda row: 1000 < row["timestamp"] <= 2000 and row["type"] == "video",
+    ),
+    ([EqualTo(("type",), "audio"), EqualTo(("type",), "video")], lambda _: False),
+    ([EqualTo(("timestamp",), 0)], lambda row: row["timestamp"] == 0),
+]
+
+
+@pytest.mark.parametrize(("filters", "is_wanted"), CONDITIONS)
+def test_reader_gives_only_what_is_wanted_and_looks_at_no_other_payload(
+    folder: Path,
+    filters: list[Filter],
+    is_wanted: Callable[[dict[str, Any]], bool],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Other conditions go back to Spark."""
+    everything = read(folder)
+    looked_at = 0
+    classify = Classifier.classify
+
+    def counted(self: Classifier, source: Any, tags: Any) -> Any:
+        nonlocal looked_at
+        looked_at += len(tags)
+        return classify(self, source, tags)
+
+    monkeypatch.setattr(Classifier, "classify", counted)
+    reader = FilteringFlvReader([str(folder)], 30_000)
+    other: list[Filter] = [
+        GreaterThan(("size",), 5),
+        EqualTo(("keyframe",), None),
+        EqualTo(("a", "type"), "x"),
+    ]
+    assert list(reader.pushFilters([*filters, *other])) == other
+    batches = [batch for partition in reader.partitions() for batch in reader.read(partition)]
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    assert sorted(rows, key=_place) == sorted(filter(is_wanted, everything), key=_place)
+    if filters != [EqualTo(("keyframe",), False)]:
+        assert looked_at < len(everything) * 0.8
+
+
+def _place(row: dict[str, Any]) -> tuple[str, int]:
+    return row["path"], row["offset"]
+
+
+def test_other_files_than_the_wanted_ones_are_not_opened(folder: Path) -> None:
+    reader = FilteringFlvReader([str(folder)], 1 << 20)
+    assert list(reader.pushFilters([EqualTo(("path",), str(folder / "film.flv"))])) == []
+    parts = [split.file.path for part in reader.partitions() for split in part.splits]  # type: ignore[attr-defined]
+    assert set(parts) == {str(folder / "film.flv")}
+
+
+def test_spark_hands_conditions_on_to_the_reader(spark: SparkSession, folder: Path) -> None:
+    """The plan has no filter left to do, and the rows are the same."""
+    register(spark)
+    frame = spark.read.format("flv").load(str(folder))
+    wanted = frame.where("keyframe AND type = 'video' AND timestamp >= 1000 AND timestamp < 5000")
+    plan = wanted._jdf.queryExecution().executedPlan().toString()
+    assert "Filter (" not in plan, plan
+    expected = [
+        row
+        for row in read(folder)
+        if row["keyframe"] and row["type"] == "video" and 1000 <= row["timestamp"] < 5000
+    ]
+    assert sorted(wanted.toArrow().to_pylist(), key=_place) == sorted(expected, key=_place)
+    assert len(expected) > 1
 
 
 @pytest.mark.parametrize("part_size", [1000, 7777, 100_000])

@@ -10,7 +10,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -24,17 +24,21 @@ from spark_analytics.catalogue import Catalogue
 from tests.spark.cluster import PATIENCE, QUICK_JAVA
 from tests.spark.world import index
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 #: How often; each time takes as long as Spark needs to start.
 KILLS = int(os.environ.get("SPARK_TEST_INDEX_KILLS", "1"))
 
 
-def start(folder: Path, out: Path, **environment: str) -> subprocess.Popen[str]:
-    quick = ["--conf", f"spark.driver.extraJavaOptions={QUICK_JAVA}"]
+#: Options of the command that let Spark read, which takes its time to start.
+BY_SPARK = ("--conf", f"spark.driver.extraJavaOptions={QUICK_JAVA}")
+
+ENGINES = pytest.mark.parametrize(
+    "options", [(), pytest.param(BY_SPARK, marks=pytest.mark.full)], ids=["here", "spark"]
+)
+
+
+def start(folder: Path, out: Path, options: tuple[str, ...], **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "spark_analytics", "index", str(folder), "--out", str(out), *quick],
+        [sys.executable, "-m", "spark_analytics", "index", str(folder), "--out", str(out), *options],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -71,7 +75,7 @@ class World:
         self.folder, self.out = root / "rec", root / "catalogue"
         self.folder.mkdir()
         self._add("first", 3)
-        self._version = index(self.folder, self.out).manifest.version
+        self._version = index(self.folder, self.out).version
         self._before = self._rows()
         self._add("second", 4)
 
@@ -87,7 +91,7 @@ class World:
     @property
     def is_indexed(self) -> bool:
         """Whether the second one is known."""
-        return Catalogue(self.out).open().manifest.version > self._version
+        return Catalogue(self.out).open().version > self._version
 
     def check_unchanged(self) -> None:
         """Nothing has changed."""
@@ -104,14 +108,18 @@ class World:
 
 
 @pytest.fixture
-def world(spark: SparkSession, tmp_path: Path) -> World:
+def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def test_an_index_killed_at_any_moment_leaves_the_catalogue_whole(world: World) -> None:
+@ENGINES
+def test_an_index_killed_at_any_moment_leaves_the_catalogue_whole(
+    world: World, options: tuple[str, ...]
+) -> None:
     rng = random.Random(os.environ.get("SPARK_TEST_SEED", "1"))
     for _ in range(KILLS):
-        kill_while_it_reads(start(world.folder, world.out), rng.random() * 4)
+        after = rng.random() * (4 if options else 0.2)
+        kill_while_it_reads(start(world.folder, world.out, options), after)
         if world.is_indexed:
             break
         world.check_unchanged()
@@ -121,34 +129,38 @@ def test_an_index_killed_at_any_moment_leaves_the_catalogue_whole(world: World) 
 #: Runs a command, and dies where it was told to.
 _SUICIDE = """
 import os, signal, sys
-from spark_analytics import __main__, catalogue, manifest
+from spark_analytics import __main__
+from spark_analytics.store.change import Change
+from spark_analytics.store.versions import Versions
 
 def die(*arguments, **more):
     os.killpg(0, signal.SIGKILL)
 
+def die_at(name):
+    add = Change.add
+    Change.add = lambda self, table, *more, **named: (die if table == name else add)(self, table, *more, **named)
+
 match sys.argv.pop(1):
     case "details are written":
-        catalogue.Change.write_arrow = die
+        die_at("recordings")
     case "recordings are written":
-        write = catalogue.Change.write_arrow
-        catalogue.Change.write_arrow = lambda self, table, *more: (die if table == "sessions" else write)(
-            self, table, *more
-        )
-    case "the version has no name yet":
-        link = os.link
-        os.link = lambda source, target: (die if target.parent.name == "_commits" else link)(source, target)
+        die_at("sessions")
+    case "all tables are committed":
+        Versions.publish = die
 __main__.main()
 """
 
 
+@ENGINES
 @pytest.mark.parametrize(
-    "moment", ["details are written", "recordings are written", "the version has no name yet"]
+    "moment", ["details are written", "recordings are written", "all tables are committed"]
 )
-def test_an_index_killed_at_the_worst_moments_changes_nothing(world: World, moment: str) -> None:
-    quick = ["--conf", f"spark.driver.extraJavaOptions={QUICK_JAVA}"]
+def test_an_index_killed_at_the_worst_moments_changes_nothing(
+    world: World, moment: str, options: tuple[str, ...]
+) -> None:
     command = [sys.executable, "-c", _SUICIDE, moment, "index", str(world.folder), "--out", str(world.out)]
     process = subprocess.Popen(
-        [*command, *quick], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+        [*command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
     )
     _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGKILL, said.decode()
@@ -156,7 +168,7 @@ def test_an_index_killed_at_the_worst_moments_changes_nothing(world: World, mome
     world.check_next_run()
 
 
-@pytest.mark.parametrize("moment", ["starting Spark", "reading"])
+@pytest.mark.parametrize("moment", [pytest.param("starting Spark", marks=pytest.mark.full), "reading"])
 def test_one_that_is_told_to_end_leaves_nothing_behind(tmp_path: Path, moment: str) -> None:
     """No file, and no Java that waits for ever."""
     folder, temporary = tmp_path / "rec", tmp_path / "tmp"
@@ -164,7 +176,7 @@ def test_one_that_is_told_to_end_leaves_nothing_behind(tmp_path: Path, moment: s
     temporary.mkdir()
     path = folder / "live_a_20260101_120000.flv"
     path.write_bytes(frames_file(stream(2)))
-    process = start(folder, tmp_path / "catalogue", TMPDIR=str(temporary))
+    process = start(folder, tmp_path / "catalogue", BY_SPARK, TMPDIR=str(temporary))
     try:
         wait_for_line(process, moment)
         # Behind this, Java is on its way, and has not yet said where it can be reached.

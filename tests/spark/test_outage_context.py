@@ -126,7 +126,7 @@ def test_many_reports_are_not_looked_at_one_by_one(tmp_path: Path) -> None:
     ]
     write(tmp_path, {"outages": outages})
     with Catalogue(tmp_path).change() as change:
-        change.write_arrow("deliveries", many("deliveries", count, **columns))
+        change.replace("deliveries", many("deliveries", count, **columns))
         change.publish()
     snapshot = Catalogue(tmp_path).open()
     begin = time.thread_time()

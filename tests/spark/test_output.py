@@ -56,6 +56,27 @@ def test_cells_of_a_spreadsheet_are_plain_or_json() -> None:
     assert cells == ['{"full": 7, "ä": null}', '[1, "a"]', "true", "false", "", "1.5"]
 
 
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+cmd|x", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "-", "=", "-1-1", "+1e"]
+)
+def test_cell_that_a_spreadsheet_would_compute_is_marked_as_text(text: str) -> None:
+    """Names of streams and of players come from strangers."""
+    (row,) = csv.DictReader(io.StringIO(written([text], "csv"), newline=""))
+    assert row["value"] == f"'{text}"
+
+
+@pytest.mark.parametrize("value", ["-5", "+3", "-0.25", "1e-7", "-1E+9", -5, -0.25, "a=b", "1-2", ""])
+def test_cell_with_a_plain_number_or_text_stays_as_it_is(value: object) -> None:
+    (row,) = csv.DictReader(io.StringIO(written([value], "csv"), newline=""))
+    assert row["value"] == str(value)
+
+
+def test_name_of_a_column_is_no_formula_either() -> None:
+    out = io.StringIO()
+    write_rows(out, ["=1+1"], [], "csv")
+    assert out.getvalue() == "'=1+1\n"
+
+
 def test_maps_are_objects() -> None:
     """Also those within something else, as a question in SQL may make them."""
     reasons = pa.map_(pa.string(), pa.int64())

@@ -19,7 +19,7 @@ from spark_analytics.questions.time_window import TimeWindow
 from spark_analytics.report.curves import MOST_POINTS, Period
 from spark_analytics.report.data import MOST_ROWS, MOST_STRIPS, ReportData, gather
 from spark_analytics.report.page import render
-from spark_analytics.report.words import bytes_in_words, duration, hours, plural, quantity
+from spark_analytics.report.pieces import bytes_in_words, duration, hours, plural, quantity
 from tests.spark.report_world import FIRST, Row, two_weeks, write
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)

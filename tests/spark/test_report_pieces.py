@@ -8,9 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_analytics.report import plots
-from spark_analytics.report.scales import nice_ticks, time_ticks
-from spark_analytics.report.style import CSS
-from spark_analytics.report.words import bytes_in_words, duration, hours, moment, plural, quantity
+from spark_analytics.report.drawing import nice_ticks, time_ticks
+from spark_analytics.report.page import style
+from spark_analytics.report.pieces import bytes_in_words, duration, hours, moment, plural, quantity
 from tests.spark.report_world import FIRST
 
 
@@ -91,7 +91,7 @@ def test_names_are_not_cut_without_need(words: str) -> None:
 
 
 def test_the_size_of_names_is_that_of_the_style() -> None:
-    assert f".name {{ fill: var(--ink); font-size: {NAME_SIZE}px; }}" in CSS
+    assert f".name {{ fill: var(--ink); font-size: {NAME_SIZE}px; }}" in style()
 
 
 @given(st.text(max_size=200), st.floats(20, 1000))

@@ -20,9 +20,10 @@ pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[sp
 from spark_analytics.__main__ import main
 from spark_analytics.catalogue import Catalogue
 from spark_analytics.flv import sources
-from tests.spark.cluster import PATIENCE, QUICK_JAVA
+from tests.spark.cluster import PATIENCE
 from tests.spark.s3_server import ObjectStore, serving
 from tests.spark.test_flv_source import read
+from tests.spark.test_killed_index import ENGINES
 from tests.spark.world import index
 
 #: What may differ: where a file is, when it was changed and read.
@@ -56,10 +57,10 @@ def store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore
         yield store
 
 
-def index_far_away(address: str, catalogue: Path) -> str:
+def index_far_away(address: str, catalogue: Path, options: tuple[str, ...]) -> str:
     """A process of its own: those that read for Spark have the environment that it was started with."""
     command = [sys.executable, "-m", "spark_analytics", "index", address, "--out", str(catalogue)]
-    command += ["--conf", f"spark.driver.extraJavaOptions={QUICK_JAVA}"]
+    command += options
     done = subprocess.run(
         command, env=os.environ, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
@@ -74,13 +75,17 @@ def rows_of(catalogue: Path, table: str) -> list[dict[str, Any]]:
     return sorted(bare, key=lambda row: json.dumps(row, default=str))
 
 
-@pytest.mark.usefixtures("spark")
+@ENGINES
 def test_objects_are_indexed_asked_for_and_cut_like_files(
-    folder: Path, store: ObjectStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    store: ObjectStore,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...],
 ) -> None:
     near, far = tmp_path / "near", tmp_path / "far"
     index(folder, near)
-    assert "3 recordings read" in index_far_away("s3://bucket/rec", far)
+    assert "3 recordings read" in index_far_away("s3://bucket/rec", far, options)
     for table in ("recordings", "keyframes", "seconds", "incidents"):
         assert rows_of(far, table) == rows_of(near, table)
         assert rows_of(far, table)

@@ -55,7 +55,8 @@ def test_over_its_bytes_the_queue_goes_on_at_the_newest_keyframe_and_keeps_audio
 )
 def test_pictures_from_a_keyframe_on_stay_if_they_just_fit(limits: QueueLimits, fits: bool) -> None:
     newest = [video(100, key=True, size=40), video(120, size=50), audio(130)]
-    queue = queue_of(video(0, key=True, size=60), video(40, size=60), *newest, limits=limits)
+    # The last frame is the one too much, and makes the queue look at the newest keyframe.
+    queue = queue_of(video(99, key=True, size=5), *newest, limits=limits)
     assert taken(queue) == (newest if fits else [audio(130)])
 
 

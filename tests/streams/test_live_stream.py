@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
 from rtmprelay.amf.amf0 import encode
@@ -12,6 +13,7 @@ from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.streams.frames import METADATA_KEY, FrameBatch
 from rtmprelay.streams.limits import StreamLimits
 from rtmprelay.streams.live_stream import LiveStream
+from rtmprelay.streams.merging import Merging
 from tests.streams.helpers import (
     METADATA,
     FakePublisher,
@@ -151,6 +153,19 @@ def test_frames_of_one_call_after_a_message_for_the_server_are_delivered() -> No
         1,
         3,
     )
+
+
+@pytest.mark.parametrize(("reads_a_second", "waits"), [(100, False), (3000, True)])
+def test_unwatched_stream_is_left_unread_for_a_while_only_on_a_busy_server(
+    reads_a_second: int, waits: bool
+) -> None:
+    clock = Clock()
+    stream = LiveStream("live/cam", merging=Merging(clock, 0.04))
+    stream.publisher_joined(FakePublisher(), 0.0)
+    for number in range(2 * reads_a_second):
+        clock.advance(1 / reads_a_second)
+        stream.publish_frames([audio(number)], clock.seconds())
+    assert (stream.reading_pause > 0) is waits
 
 
 def test_headers_of_the_last_publisher_are_kept_for_comparison_with_the_next_ones() -> None:

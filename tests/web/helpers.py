@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -14,6 +15,7 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from typing_extensions import override
 
+from rtmprelay.access.gate import Gate
 from rtmprelay.config.relay import RelayConfig
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.media import MediaFrame
@@ -181,6 +183,8 @@ class Web:
         destinations: Iterable[DestinationSettings] = (),
         relay_config: str | None = None,
         token: str | None = TOKEN,
+        recordings: Path | None = None,
+        authorizers: Iterable[Any] = (),
     ) -> None:
         self.clock = Clock()
         config = RelayConfig(listen=(), destinations=tuple(destinations), relay_config=relay_config)
@@ -195,6 +199,8 @@ class Web:
             self.clock,
             wall_clock=lambda: STARTED_AT + self.clock.seconds(),
             refused_addresses=self.service.factory.refused_addresses,
+            gate=Gate(tuple(authorizers), self.clock),
+            recordings=recordings,
         )
         self.service.startService()
         self.http.start()

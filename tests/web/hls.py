@@ -30,8 +30,10 @@ class HlsWeb(Web):
         limits: HlsLimits | None = None,
         authorizers: Sequence[IStreamAuthorizer] = (),
         on_media_port: bool = False,
+        begin_at: float = 0.0,
     ) -> None:
         super().__init__()
+        self.clock.advance(begin_at)
         self.hls = Hls(
             settings or HlsSettings(match=("*",)),
             limits or HlsLimits(),

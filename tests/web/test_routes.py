@@ -103,7 +103,12 @@ def test_stream_has_measured_and_declared_values_alone_and_in_the_list(web: Web)
     assert shown["messages_in"] == 25
     assert shown["bitrate_kbps"] > 0
     assert shown["keyframe_interval"] == pytest.approx(5.0 / 3, abs=0.001)
-    assert shown["media"] == {"flv": "/live/test.flv", "mp4": "/live/test.mp4"}
+    assert shown["media"] == {
+        "flv": "/live/test.flv",
+        "mp4": "/live/test.mp4",
+        "hls": None,
+        "page": None,
+    }
     assert shown["recording"] is None
     assert shown["destinations"] == []
 

@@ -89,5 +89,6 @@ def test_every_limit_of_the_settings_is_documented() -> None:
         "read_token",
         "cors",
         "trusted_proxies",
+        "recordings",
     }
     assert {name for name in bounds if re.search(rf"^{name} ", page, re.MULTILINE)} == bounds

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from rtmprelay.hls.cutter import Targets
+from rtmprelay.hls.cuts import Targets
 from rtmprelay.hls.multitrack import tracks_of_video
 from rtmprelay.hls.names import MediaName, broadcast_name
-from rtmprelay.hls.playlist import multivariant_text
+from rtmprelay.hls.playlist import Report, Variant
 from rtmprelay.hls.window import Window
 from rtmprelay.interfaces import IStreamOutput
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.mp4.tracks import VideoTrack
+from rtmprelay.outputs.hls.folder import WindowFolder, stream_folder
 from rtmprelay.outputs.hls.rendition import Body, HlsRendition
+from rtmprelay.outputs.hls.segment_writer import SegmentWriter
 from rtmprelay.outputs.hls.settings import HlsLimits, HlsSettings
 from rtmprelay.outputs.hls.waiting import WaitingRoom
 from rtmprelay.streams.frames import FrameBatch, LiveFrame
@@ -37,6 +40,8 @@ class HlsBroadcast:
     Args:
         wall_clock: Seconds since 1970.
         ended: Called when no publisher has returned.
+        writer: Writes segments to the folder of the settings, if there is one.
+        continues: Whether to go on with what an earlier run has left in that folder.
 
     Attributes:
         ended_at: When it ended, by the clock that never jumps; None while it goes on.
@@ -52,6 +57,8 @@ class HlsBroadcast:
         clock: IReactorTime,
         wall_clock: Callable[[], float],
         ended: Callable[[HlsBroadcast], None],
+        writer: SegmentWriter | None = None,
+        continues: bool = True,
     ) -> None:
         self.stream = stream
         self.key = stream.key
@@ -62,12 +69,16 @@ class HlsBroadcast:
         self._wall_clock = wall_clock
         self._ended = ended
         self._targets = Targets(settings.part, settings.segment)
+        self._writer = writer
+        self._folder = None if settings.folder is None else stream_folder(settings.folder, stream.key)
         self.name = broadcast_name(wall_clock())
         self._renditions: dict[int, HlsRendition] = {}
         self._left_out: set[str] = set()
         self._waiting = WaitingRoom(clock, limits.hls_waiting)
         # The newest metadata and decoder configuration of the sound, for renditions that come later.
         self._sound_start: dict[object, MediaFrame] = {}
+        if continues:
+            self._continue()
 
     # -- from the stream -------------------------------------------------------------------------------------
 
@@ -118,11 +129,58 @@ class HlsBroadcast:
     def _rendition(self, number: int) -> HlsRendition:
         rendition = self._renditions.get(number)
         if rendition is None:
-            window = Window(self._targets, self._settings.window, self._limits.hls_bytes)
-            rendition = HlsRendition(number, self.name, window, self._settings.window, self._note_left_out)
-            self._renditions[number] = rendition
+            folder = self._window_folder(number)
+            rendition = self._add_rendition(number, folder, self._new_window(folder))
             rendition.take(self._sound_start.values(), self._wall_clock())
         return rendition
+
+    def _new_window(self, folder: WindowFolder | None) -> Window:
+        limits, settings = self._limits, self._settings
+        if folder is None:
+            return Window(self._targets, settings.window, limits.hls_bytes)
+        return Window(self._targets, settings.window, limits.hls_bytes, folder.forget)
+
+    def _add_rendition(self, number: int, folder: WindowFolder | None, window: Window) -> HlsRendition:
+        if folder is not None:
+            folder.begin(self.name)
+        rendition = self._renditions[number] = HlsRendition(
+            number, self.name, window, self._settings.window, self._note_left_out, folder
+        )
+        return rendition
+
+    # -- files -----------------------------------------------------------------------------------------------
+
+    def _window_folder(self, number: int) -> WindowFolder | None:
+        if self._folder is None or self._writer is None:
+            return None
+        return WindowFolder(self._folder, number, self._writer)
+
+    def _continue(self) -> None:
+        """Go on with what the last run of the relay has left on the disk."""
+        folder = self._window_folder(0)
+        since = self._wall_clock() - self._settings.window
+        saved = None if folder is None else folder.load(self._targets, since)
+        if folder is None or saved is None:
+            return
+        numbers = {segment.configuration for segment in saved.segments}
+        try:
+            configurations = {number: folder.initialization(saved.broadcast, number) for number in numbers}
+        except OSError:
+            return
+        self._targets = saved.targets
+        self.name = saved.broadcast
+        window = self._new_window(folder)
+        window.restore(saved.segments, configurations, saved.removed_discontinuities, saved.next_part)
+        self._add_rendition(0, folder, window)
+
+    def delete_files(self) -> None:
+        """Nobody can ask for the broadcast any more."""
+        if self._folder is not None and self._writer is not None:
+            self._writer.delete_folder(self._folder)
+
+    def file_of(self, name: MediaName) -> Path | None:
+        """Where a piece of media is on a disk, if it is not in memory."""
+        return self._renditions[name.rendition].file_of(name.piece, name.number)
 
     def _note_left_out(self, reason: str) -> None:
         if reason not in self._left_out:
@@ -189,18 +247,27 @@ class HlsBroadcast:
         """Whether no player that has read the playlist asks for this."""
         return self._renditions[rendition].window.is_far_ahead(segment, part)
 
-    def media_playlist(self, rendition: int, skip: bool, query: str) -> Body:
-        """The media playlist of a rendition as it is now."""
-        reports = [other.report for other in self._ready() if other.number != rendition]
-        return self._renditions[rendition].text(skip, query, reports)
-
-    def multivariant_playlist(self, query: str) -> bytes:
-        """The playlist that names the media playlists.
+    def media_playlist(self, rendition: int, skip: bool, query: str, reports: Sequence[Report] = ()) -> Body:
+        """The media playlist of a rendition as it is now.
 
         Args:
-            query: Follows their URIs, if there is any.
+            reports: Where other streams are that are variants of the same presentation.
         """
-        return multivariant_text([rendition.variant(query) for rendition in self._ready()]).encode()
+        own = [other.report("", query) for other in self._ready() if other.number != rendition]
+        return self._renditions[rendition].text(skip, query, [*own, *reports])
+
+    def reports(self, folder: str, query: str) -> list[Report]:
+        """Where its renditions are, for the playlists of other streams."""
+        return [rendition.report(folder, query) for rendition in self._ready()]
+
+    def variants(self, query: str, folder: str = "") -> list[Variant]:
+        """Its lines in a multivariant playlist.
+
+        Args:
+            query: Follows the URIs, if there is any.
+            folder: Where it is, as seen from the multivariant playlist.
+        """
+        return [rendition.variant(folder, query) for rendition in self._ready()]
 
     def _ready(self) -> list[HlsRendition]:
         return [one for _, one in sorted(self._renditions.items()) if one.window.is_ready]

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 import attrs
 
+from rtmprelay.hls.cuts import SegmentEnd
 from rtmprelay.hls.names import MediaName, MediaPiece, playlist_name
 from rtmprelay.hls.packager import Configuration, LeftOut, Packaged, Packager
 from rtmprelay.hls.playlist import MediaPlaylist, Report, Variant
 from rtmprelay.hls.window import Window
 from rtmprelay.media import MediaFrame
+from rtmprelay.outputs.hls.folder import WindowFolder
 
 #: Texts of one version that are kept: whole and delta, with the signatures of one moment.
 _MOST_TEXTS = 8
+
+#: Bytes of a text whose compression would keep live streams waiting.
+_LARGE = 65_536
 
 
 @attrs.frozen
@@ -30,6 +36,7 @@ class HlsRendition:
 
     Args:
         left_out: Called with the reason why something is left out.
+        folder: Where its window is kept as files; None for memory only.
     """
 
     def __init__(
@@ -39,11 +46,14 @@ class HlsRendition:
         window: Window,
         window_seconds: float,
         left_out: Callable[[str], None],
+        folder: WindowFolder | None = None,
     ) -> None:
         self.number = number
         self.window = window
         self._left_out = left_out
-        self.packager = Packager(window.targets)
+        self._folder = folder
+        last = window.segments[-1] if window.segments else None
+        self.packager = Packager(window.targets, 0.0 if last is None else last.date + last.duration)
         self._playlist = MediaPlaylist(window, broadcast, number, window_seconds)
         self._texts: dict[tuple[bool, str], Body] = {}
 
@@ -61,10 +71,14 @@ class HlsRendition:
         for one in packaged:
             if isinstance(one, Configuration):
                 self.window.configure(one)
+                if self._folder is not None:
+                    self._folder.save_configuration(self.window.next_configuration - 1, one.init)
             elif isinstance(one, LeftOut):
                 self._left_out(one.reason)
             else:
                 self.window.add(one)
+                if self._folder is not None and isinstance(one, SegmentEnd):
+                    self._folder.save(self.window.segments[-1], self.window)
         return self.window.version != version
 
     # -- playlists -------------------------------------------------------------------------------------------
@@ -80,21 +94,27 @@ class HlsRendition:
             if len(self._texts) >= _MOST_TEXTS:
                 self._texts.clear()
             text = self._playlist.text(skip, query, reports).encode()
-            body = self._texts[skip, query] = Body(text, gzip.compress(text, 6, mtime=0))
+            body = self._texts[skip, query] = Body(
+                text, gzip.compress(text, 6 if len(text) < _LARGE else 1, mtime=0)
+            )
         return body
 
-    @property
-    def report(self) -> Report:
-        """Where it is, for the playlists of the others."""
+    def report(self, folder: str, query: str) -> Report:
+        """Where it is, for the playlists of the others.
+
+        Args:
+            folder: What stands in front of the name of its playlist there.
+        """
+        uri = folder + playlist_name(self.number) + (f"?{query}" if query else "")
         segment, parts = self.window.position
         if parts:
-            return Report(self.number, segment, parts - 1)
+            return Report(uri, segment, parts - 1)
         last = self.window.segments[-1] if self.window.segments else None
-        return Report(self.number, max(0, segment - 1), max(0, len(last.parts) - 1) if last else 0)
+        return Report(uri, max(0, segment - 1), max(0, len(last.parts) - 1) if last else 0)
 
-    def variant(self, query: str) -> Variant:
+    def variant(self, folder: str, query: str) -> Variant:
         """Its line in the multivariant playlist."""
-        uri = playlist_name(self.number) + (f"?{query}" if query else "")
+        uri = folder + playlist_name(self.number) + (f"?{query}" if query else "")
         return Variant(uri, self.window, self.packager.frame_rate)
 
     # -- media -----------------------------------------------------------------------------------------------
@@ -107,6 +127,12 @@ class HlsRendition:
             return self.window.part(number)
         segment = self.window.segment(number)
         return None if segment is None else segment.data
+
+    def file_of(self, piece: MediaPiece, number: int) -> Path | None:
+        """Where a piece is on a disk, if it is not in memory."""
+        segment = self.window.segment(number) if piece is MediaPiece.SEGMENT else None
+        is_there = segment is not None and segment.data is None and segment.is_saved
+        return self._folder.path(number) if is_there and self._folder is not None else None
 
     def had(self, name: MediaName) -> bool:
         """Whether a piece was there once."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 
 from rtmprelay.errors import ConfigError
+from rtmprelay.hls.variant_groups import VariantGroup
 from rtmprelay.quantities import MEBIBYTE, format_size, quoted, read_duration
 from rtmprelay.secret import Secret
 
@@ -51,6 +52,9 @@ class HlsSettings:
     anonymous: bool = False
     #: Signs addresses of media while viewers need a permission; None for one that is made at the start.
     sign_key: Secret | None = None
+
+    #: Streams that are variants of one presentation.
+    variants: tuple[VariantGroup, ...] = ()
 
     def wants(self, key: str) -> bool:
         """Whether a stream can be watched as HLS."""

@@ -70,6 +70,7 @@ class Routes:
         metrics: Handler,
         find_media: FindMedia,
         access: ControlAccess,
+        recordings: Handler,
     ) -> None:
         self._status = status
         self._access = access
@@ -80,7 +81,7 @@ class Routes:
             ("",): read_only(page, cross_origin=False),
             ("health",): read_only(lambda _: status.health().addCallback(Response)),
             ("streams",): read_only(lambda _: status.streams().addCallback(Response)),
-            ("recordings",): read_only(lambda _: status.recordings().addCallback(Response)),
+            ("recordings",): read_only(recordings),
             ("destinations",): Route(
                 {
                     b"GET": lambda _: status.destinations().addCallback(Response),

@@ -56,6 +56,7 @@ def stream_json(
     rates: StreamRates,
     recording: RecordingStatus | None,
     destinations: list[str],
+    is_hls: bool = False,
 ) -> Json:
     app, name = split_key(stream.key)
     publisher = stream.publisher
@@ -94,7 +95,12 @@ def stream_json(
         "dropped_by_reason": dict(audience.dropped_by_reason),
         "recording": None if recording is None else _recording_of_stream(recording),
         "destinations": destinations,
-        "media": {"flv": f"{path}.flv", "mp4": f"{path}.mp4"},
+        "media": {
+            "flv": f"{path}.flv",
+            "mp4": f"{path}.mp4",
+            "hls": f"{path}/index.m3u8" if is_hls else None,
+            "page": f"{path}/" if is_hls else None,
+        },
     }
 
 

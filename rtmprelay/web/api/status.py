@@ -101,7 +101,11 @@ class RelayView(Protocol):
 
 
 class StatusDocuments:
-    """Generates the documents, each at most four times a second."""
+    """Generates the documents, each at most four times a second.
+
+    Args:
+        is_hls: Whether the stream with this key can be watched as HLS.
+    """
 
     def __init__(
         self,
@@ -110,9 +114,12 @@ class StatusDocuments:
         scheduler: HttpScheduler,
         clock: IReactorTime,
         wall_clock: Callable[[], float] = time.time,
+        is_hls: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._relay = relay
+        self._is_hls = is_hls
         self._sampler = sampler
+        self._scheduler = scheduler
         self._clock = clock
         self._wall_clock = wall_clock
         self._began = clock.seconds()
@@ -159,6 +166,10 @@ class StatusDocuments:
     def recordings(self) -> Deferred[bytes]:
         return self._recordings.get()
 
+    def recordings_with(self, files: Iterable[bytes]) -> Deferred[bytes]:
+        """The same with the files in the folder, as pieces of JSON."""
+        return self._scheduler.collect(self._recordings_pieces(files)).addCallback(b"".join)
+
     def everything(self) -> Deferred[bytes]:
         """What the dashboard shows: health, streams and destinations."""
         return self._everything.get()
@@ -191,9 +202,9 @@ class StatusDocuments:
         yield from object_pieces([*_head(now), ("destinations", entry_pieces(entries))])
         yield b"\n"
 
-    def _recordings_pieces(self) -> Iterator[bytes]:
+    def _recordings_pieces(self, files: Iterable[bytes] = (b"null",)) -> Iterator[bytes]:
         recordings = list_pieces(recording_json(status) for status in self._relay.recording_statuses())
-        yield from object_pieces([*_head(self._now()), ("recordings", recordings)])
+        yield from object_pieces([*_head(self._now()), ("recordings", recordings), ("files", files)])
         yield b"\n"
 
     def _health_pieces(self) -> Iterator[bytes]:
@@ -239,7 +250,8 @@ class StatusDocuments:
             key = stream.key
             if only is None or key == only:
                 rates = self._sampler.stream_rates(key)
-                yield key, stream_json(stream, now, rates, recordings.get(key), destinations.get(key, []))
+                recording, names = recordings.get(key), destinations.get(key, [])
+                yield key, stream_json(stream, now, rates, recording, names, self._is_hls(key))
 
     def _destination(self, status: DestinationStatus, now: Now) -> Json:
         kbps = self._sampler.destination_kbps(status.name)

@@ -1,4 +1,4 @@
-"""The dashboard's files: read once and served from memory, so that no path of a request reaches the disk."""
+"""The files of the dashboard and of the page to watch: read once and served from memory, so that no path of a request reaches the disk."""
 
 from __future__ import annotations
 
@@ -29,6 +29,15 @@ _POLICY = (
 )
 
 _PAGE = "index.html"
+_WATCH_PAGE = "watch.html"
+
+_SHARED = ("favicon.svg", "mp4_boxes.js")
+
+#: What the page to watch has for the way up to the root of the server, wherever a proxy has put that.
+_ROOT = b"../../"
+
+#: Levels below the root at which there can be a page to watch.
+_MAX_DEPTH = 32
 
 
 @attrs.frozen
@@ -56,28 +65,54 @@ class PageFile:
         return Response(self.content, 200, self.content_type, headers, cross_origin=False)
 
 
-def read_dashboard() -> dict[str, PageFile]:
-    """All files of the dashboard by name."""
-    folder = files(__name__).joinpath("dashboard")
+def read_folder(name: str) -> dict[str, PageFile]:
+    """All files of a folder by name."""
+    folder = files(__name__).joinpath(name)
     found: dict[str, PageFile] = {}
     for entry in folder.iterdir():
         dot = entry.name.rfind(".")
         content_type = _TYPES.get(entry.name[dot:]) if dot > 0 else None
         if content_type is not None and entry.is_file():
-            content = entry.read_bytes()
-            etag = b'"%s"' % hashlib.sha256(content).hexdigest()[:24].encode()
-            found[entry.name] = PageFile(content, content_type, etag)
+            found[entry.name] = _page_file(entry.read_bytes(), content_type)
     return found
 
 
+def _page_file(content: bytes, content_type: bytes) -> PageFile:
+    return PageFile(content, content_type, b'"%s"' % hashlib.sha256(content).hexdigest()[:24].encode())
+
+
 class Pages:
-    """Serves the page and its files."""
+    """Serves the pages and their files."""
 
     def __init__(self) -> None:
-        self._files = read_dashboard()
+        self._watch_files = read_folder("watch")
+        self._watch_page = self._watch_files.pop(_WATCH_PAGE)
+        # By the level below the root.
+        self._watch_pages: dict[int, PageFile] = {}
+        dashboard = read_folder("dashboard")
+        # What the page to watch needs of the dashboard's files.
+        self._watch_files |= {name: dashboard[name] for name in _SHARED}
+        self._files = {**dashboard, **self._watch_files}
 
     def page(self, request: RelayRequest) -> Response:
         return self.asset(request, _PAGE)
+
+    def watch(self, request: RelayRequest, depth: int) -> Response:
+        """The page to watch a stream whose key has so many parts. It finds out by itself which stream."""
+        if depth > _MAX_DEPTH:
+            raise HttpError(404, "there is nothing here")
+        page = self._watch_pages.get(depth)
+        if page is None:
+            content = self._watch_page.content.replace(_ROOT, b"../" * depth)
+            page = self._watch_pages[depth] = _page_file(content, self._watch_page.content_type)
+        return page.response(request.header(b"If-None-Match"))
+
+    def watch_asset(self, request: RelayRequest, name: str) -> Response:
+        """A file of the page to watch, for those who may not see the dashboard."""
+        file = self._watch_files.get(name)
+        if file is None:
+            raise HttpError(404, "there is no such file")
+        return file.response(request.header(b"If-None-Match"))
 
     def asset(self, request: RelayRequest, name: str) -> Response:
         file = self._files.get(name)

@@ -28,6 +28,7 @@ _CODES = {
     413: "body_too_large",
     414: "uri_too_long",
     415: "unsupported_media_type",
+    416: "range_not_satisfiable",
     431: "headers_too_large",
     500: "internal_error",
     501: "not_implemented",

@@ -1,32 +1,8 @@
 // Reads the header of an MP4 for what a browser needs before it plays: the codecs, and where the header ends.
 
-const text = (bytes, at) => String.fromCharCode(...bytes.subarray(at, at + 4));
+import { boxes, find } from "./mp4_boxes.js";
+
 const hex = (value, digits = 2) => value.toString(16).padStart(digits, "0");
-
-/** The boxes of a range: [type, begin of content, end]. Stops at an incomplete one. */
-function* boxes(bytes, begin, end) {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  let at = begin;
-  while (at + 8 <= end) {
-    let size = view.getUint32(at);
-    let content = at + 8;
-    if (size === 1 && at + 16 <= end) {
-      size = Number(view.getBigUint64(at + 8));
-      content = at + 16;
-    }
-    if (size < content - at || at + size > end) return;
-    yield [text(bytes, at + 4), content, at + size];
-    at += size;
-  }
-}
-
-function find(bytes, begin, end, ...path) {
-  const [wanted, ...rest] = path;
-  for (const [type, from, to] of boxes(bytes, begin, end)) {
-    if (type === wanted) return rest.length ? find(bytes, from, to, ...rest) : [from, to];
-  }
-  return null;
-}
 
 /** "avc1.64001f": profile, constraints and level, the first bytes of the configuration. */
 function avc(type, bytes, from) {

@@ -27,6 +27,8 @@ export class StreamCard {
     parts.preview.addEventListener("click", () => this.preview.toggle());
     parts.links.addEventListener("click", () => this.#toggleLinks());
     copyButton(parts.copyRtmp, () => parts.rtmpLink.textContent);
+    copyButton(parts.copyPage, () => parts.pageLink.href);
+    copyButton(parts.copyHls, () => parts.hlsLink.href);
     copyButton(parts.copyFlv, () => parts.flvLink.href);
     copyButton(parts.copyMp4, () => parts.mp4Link.href);
   }
@@ -135,9 +137,13 @@ export class StreamCard {
     const rtmp = this.page.rtmpUrl(stream.app, stream.name);
     const addresses = [
       [parts.rtmpLink, rtmp, rtmp],
+      [parts.pageLink, absolute(stream.media.page ?? "")],
+      [parts.hlsLink, absolute(stream.media.hls ?? "")],
       [parts.flvLink, absolute(stream.media.flv)],
       [parts.mp4Link, absolute(stream.media.mp4)],
     ];
+    setHidden(parts.pageLine, !stream.media.page);
+    setHidden(parts.hlsLine, !stream.media.hls);
     for (const [link, address] of addresses) {
       setText(link, address);
       if (link.getAttribute("href") !== address) link.setAttribute("href", address);

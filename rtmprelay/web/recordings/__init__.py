@@ -1,0 +1,1 @@
+"""Recordings over HTTP: the list of them, and each as video on demand."""

@@ -1,0 +1,1 @@
+"""The store: Delta tables that change together, in one published version."""

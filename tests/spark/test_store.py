@@ -1,0 +1,569 @@
+"""A catalogue is always a whole version, whoever is killed while writing, and however many write."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+pytest.importorskip("deltalake", reason="The store is not installed: pip install '.[catalogue]'")
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from deltalake import DeltaTable, write_deltalake
+
+from spark_analytics import catalogue as catalogues
+from spark_analytics.catalogue import Catalogue
+from spark_analytics.errors import CatalogueBusyError, CatalogueError
+from spark_analytics.schemas import TABLES
+from spark_analytics.store import part_files
+from spark_analytics.store.change import Change
+from spark_analytics.store.delta import DeltaFolder
+from spark_analytics.store.versions import Versions
+from spark_analytics.table import Column
+from tests.spark.hurried_writer import DAY, table, write_once
+
+#: Seconds after which a process that does nothing is a failure.
+PATIENCE = 120
+
+
+def add(catalogue: Catalogue, path: str, **values: object) -> None:
+    with catalogue.change() as change:
+        change.add("recordings", table("recordings", path=path, started_at=DAY, **values))
+        change.publish()
+
+
+def paths(catalogue: Catalogue, as_of: int | datetime | None = None) -> list[str]:
+    return sorted(catalogue.open(as_of).arrow("recordings", ["path"])["path"].to_pylist())
+
+
+def data_files(catalogue: Catalogue, name: str) -> set[Path]:
+    return set((catalogue.root.local / name).glob("day=*/*.parquet"))
+
+
+# -- versions ------------------------------------------------------------------------------------------------
+
+
+def test_every_version_stays_what_it_was(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path / "new")
+    with pytest.raises(CatalogueError, match="There is no catalogue in"):
+        catalogue.open()
+    add(catalogue, "a")
+    before = catalogue.open()
+    add(catalogue, "b")
+    with catalogue.change() as change:
+        change.replace("recordings", table("recordings", path="c", started_at=DAY))
+        change.publish("only c")
+    assert paths(catalogue) == ["c"]
+    assert before.arrow("recordings", ["path"])["path"].to_pylist() == ["a"]
+    assert [paths(catalogue, number) for number in (1, 2, 3)] == [["a"], ["a", "b"], ["c"]]
+    assert [(one.version, one.what) for one in catalogue.versions()] == [(3, "only c"), (2, ""), (1, "")]
+
+
+def test_a_moment_names_the_version_that_was_the_catalogue_then(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    add(catalogue, "a")
+    add(catalogue, "b")
+    second, first = catalogue.versions()
+    assert paths(catalogue, first.published_at) == ["a"]
+    assert paths(catalogue, second.published_at + timedelta(days=1)) == ["a", "b"]
+    with pytest.raises(CatalogueError, match=r"There is no version of 2020-.*; what is kept: 1 to 2"):
+        catalogue.open(datetime(2020, 1, 1, tzinfo=UTC))
+    with pytest.raises(CatalogueError, match="There is no version 9 of"):
+        catalogue.open(9)
+
+
+def test_what_is_not_published_never_was_and_leaves_no_file(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    add(catalogue, "a")
+    files = data_files(catalogue, "recordings")
+    with catalogue.change() as change:
+        change.add("recordings", table("recordings", path="b", started_at=DAY))
+    rows = {name: table("recordings", path="b", started_at=DAY) for name in ("recordings", "no such table")}
+
+    def write() -> None:
+        with catalogue.change() as change:
+            for name, one in rows.items():
+                change.add(name, one)
+
+    with pytest.raises(KeyError):
+        write()
+    assert paths(catalogue) == ["a"]
+    assert data_files(catalogue, "recordings") == files
+
+
+def test_a_change_goes_on_after_it_was_published(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    with catalogue.change() as change:
+        for name in "abc":
+            change.add("recordings", table("recordings", path=name, started_at=DAY))
+            assert change.publish().version == change.base.version
+        change.add("recordings", table("recordings", path="lost", started_at=DAY))
+    assert paths(catalogue) == ["a", "b", "c"]
+    assert [paths(catalogue, number) for number in (1, 2)] == [["a"], ["a", "b"]]
+
+
+def test_only_files_that_are_dropped_are_replaced(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    add(catalogue, "old")
+    kept = data_files(catalogue, "recordings")
+    with catalogue.change() as change:
+        change.add("recordings", table("recordings", path="open", started_at=DAY), is_open=True)
+        change.publish()
+    with catalogue.change() as change:
+        change.drop("recordings", [file for file in change.files("recordings") if file.is_open])
+        change.add("recordings", table("recordings", path="new", started_at=DAY))
+        change.publish()
+    assert paths(catalogue) == ["new", "old"]
+    assert {file.path for file in catalogue.open().files("recordings")} >= {
+        str(path.relative_to(tmp_path / "recordings")) for path in kept
+    }
+
+
+def test_all_names_last_before_a_version_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The power may go at any moment: a file that was not written down would be missing from the version."""
+    synced: set[Path] = set()
+    real_sync, real_publish = os.fsync, Versions.publish
+    root = tmp_path / "new"
+
+    def sync(descriptor: int) -> None:
+        synced.add(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        real_sync(descriptor)
+
+    def publish(self: Versions, *arguments: Any) -> Any:
+        (file,) = data_files(Catalogue(root), "recordings")
+        log = root / "recordings" / "_delta_log"
+        commits = {path for path in log.iterdir() if path.suffix == ".json"}
+        assert len(commits) == 2
+        assert {file, file.parent, root / "recordings", *commits, log, root, tmp_path} <= synced
+        synced.clear()
+        return real_publish(self, *arguments)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(Versions, "publish", publish)
+    add(Catalogue(root), "a")
+    log = root / "_versions" / "_delta_log"
+    assert {log, log / f"{1:020d}.json", *(root / "_versions").glob("*.parquet")} <= synced
+
+
+def test_what_is_forgotten_is_not_read_and_not_kept(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    tables = ("seconds", "keyframes", "recordings")
+    with catalogue.change() as change:
+        for name in tables:
+            change.add(name, table(name))
+        change.publish()
+    with catalogue.change() as change:
+        change.forget(name for name in tables[:2])
+        assert [change.base.has(name) for name in tables] == [False, False, True]
+        change.publish()
+    assert [catalogue.open().has(name) for name in tables] == [False, False, True]
+
+
+# -- reading -------------------------------------------------------------------------------------------------
+
+
+def test_days_and_streams_that_are_not_asked_for_are_not_read(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    add(catalogue, "a", stream="one")
+    add(catalogue, "b", stream="two", day=date(2026, 1, 2))
+    snapshot = catalogue.open()
+    (broken,) = tmp_path.glob("recordings/day=2026-01-01/*.parquet")
+    broken.write_bytes(b"not Parquet")
+    found = snapshot.arrow("recordings", ["path"], days=(date(2026, 1, 2), date(2026, 1, 3)))
+    assert found["path"].to_pylist() == ["b"]
+    (file,) = snapshot.files("recordings", ranges={"stream": ("two", "two")})
+    assert (file.day, file.rows) == (date(2026, 1, 2), 1)
+    assert not snapshot.files("recordings", ranges={"started_at": (DAY + timedelta(1), DAY + timedelta(2))})
+
+
+def test_other_streams_of_a_day_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are sorted by stream, and lie in groups of which each says what is in it."""
+    monkeypatch.setattr(part_files, "ROWS_TOGETHER", 100)
+    rows = pa.Table.from_pylist(
+        [
+            {"app": "live", "stream": f"s{number % 20:02d}", "second": number, "wall": DAY, "day": DAY.date()}
+            for number in range(2000)
+        ],
+        schema=TABLES["seconds"].arrow_schema(),
+    )
+    with Catalogue(tmp_path).change() as change:
+        change.add("seconds", rows)
+        snapshot = change.publish()
+    wanted = (pc.field("app") == "live") & (pc.field("stream") == "s07")
+    files = [f"{snapshot.folder('seconds')}/{file.path}" for file in snapshot.files("seconds")]
+    groups = [
+        group
+        for fragment in ds.dataset(files, format="parquet").get_fragments()
+        for lot in fragment.split_by_row_group(wanted)
+        for group in lot.row_groups
+    ]
+    assert sum(group.num_rows for group in groups) <= 300
+    found = snapshot.arrow("seconds", ["second"], wanted)["second"].to_pylist()
+    assert sorted(found) == list(range(7, 2000, 20))
+
+
+def test_a_name_of_any_length_is_found(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    add(catalogue, "a", stream="é" * 1024)
+    found = catalogue.open().files("recordings", ranges={"stream": ("é" * 1024, "é" * 1024)})
+    assert len(found) == 1
+
+
+def test_a_column_that_is_new_is_null_in_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of recordings that are gone cannot be made anew: they stay."""
+    catalogue = Catalogue(tmp_path)
+    add(catalogue, "gone")
+    old = TABLES["recordings"]
+    columns = (*old.columns[:-1], Column("mood", "string", "how it felt"), old.columns[-1])
+    new = attrs.evolve(old, version=old.version + 1, columns=columns)
+    monkeypatch.setitem(TABLES, "recordings", new)
+    # It can be read at once, by this program, and is written to later.
+    assert catalogue.open().arrow("recordings", ["path", "mood"]).to_pylist() == [
+        {"path": "gone", "mood": None}
+    ]
+    add(catalogue, "new", mood="fine")
+    rows = catalogue.open().arrow("recordings", ["path", "mood"]).sort_by("path").to_pylist()
+    assert rows == [{"path": "gone", "mood": None}, {"path": "new", "mood": "fine"}]
+    assert catalogue.open().schema_version("recordings") == new.version
+    monkeypatch.setitem(TABLES, "recordings", old)
+    with pytest.raises(CatalogueError, match="A newer version of this program wrote the table recordings"):
+        catalogue.open()
+    with pytest.raises(CatalogueError, match="A newer version"), catalogue.change():
+        pytest.fail("an older program must not write")
+
+
+def test_a_store_that_a_newer_program_arranges_otherwise_is_told(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    add(catalogue, "a")
+    versions = DeltaFolder.open(catalogue.root / "_versions")
+    assert versions is not None
+    versions.add_columns(pa.schema([("shard", pa.string())]))
+    with pytest.raises(CatalogueError, match="A newer version of this program wrote"):
+        catalogue.open()
+
+
+def test_a_table_with_deletion_vectors_is_refused(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    add(catalogue, "a")
+    DeltaTable(tmp_path / "recordings").alter.set_table_properties({"delta.enableDeletionVectors": "true"})
+    with (
+        pytest.raises(CatalogueError, match="Somebody has enabled deletion vectors on"),
+        catalogue.change(),
+    ):
+        pytest.fail("rows that somebody has deleted would come back")
+
+
+@pytest.mark.parametrize("name", ["a%41b", "a\\b"])
+def test_a_folder_whose_name_would_be_misread_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(CatalogueError, match="cannot have a catalogue"):
+        Catalogue(tmp_path / name)
+
+
+def test_a_folder_of_any_other_name_will_do(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path / "cat[1] {a,b} %4 *? é#12:00 day=2026-01-01")
+    add(catalogue, "a")
+    add(catalogue, "b")
+    assert paths(catalogue) == ["a", "b"]
+    assert paths(catalogue, 1) == ["a"]
+
+
+def test_a_catalogue_stays_where_it_is_when_the_folder_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java has a current folder of its own, so that a relative path would mean two places."""
+    monkeypatch.chdir(tmp_path)
+    catalogue = Catalogue("catalogue")
+    monkeypatch.chdir("/")
+    assert catalogue.root.local == tmp_path / "catalogue"
+
+
+# -- several writers -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def unlocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As on machines that do not see each other's locks."""
+    with monkeypatch.context() as patch:
+        patch.setattr(catalogues, "locked", lambda *_: nullcontext())
+        yield
+
+
+def test_only_one_may_write(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    with catalogue.change(), pytest.raises(CatalogueBusyError, match=f"process {os.getpid()} on "):
+        add(catalogue, "a")
+    add(catalogue, "a")
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_may_say_that_it_has_no_locks(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", refuses)
+    add(Catalogue(tmp_path), "a")
+    assert paths(Catalogue(tmp_path)) == ["a"]
+
+
+@pytest.mark.parametrize("same_table", [True, False])
+def test_of_two_changes_at_once_the_second_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same_table: bool
+) -> None:
+    catalogue = Catalogue(tmp_path)
+    add(catalogue, "a")
+    with unlocked(monkeypatch), catalogue.change() as slow:
+        slow.replace(
+            "recordings" if same_table else "sessions",
+            table("sessions", stream="slow", started_at=DAY)
+            if not same_table
+            else table("recordings", path="slow", started_at=DAY),
+        )
+        add(catalogue, "fast")
+        with pytest.raises(CatalogueBusyError, match="Somebody else has changed"):
+            slow.publish()
+    assert paths(catalogue) == ["a", "fast"]
+    add(catalogue, "later")
+    assert paths(catalogue) == ["a", "fast", "later"]
+    assert not catalogue.open().has("sessions")
+
+
+def test_two_compactions_at_once_do_not_double_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """delta-rs accepts the second one if it may try again."""
+    catalogue = Catalogue(tmp_path)
+    for name in "abc":
+        add(catalogue, name)
+
+    def compact(change: Change) -> None:
+        change.replace("recordings", change.arrow("recordings"))
+
+    with unlocked(monkeypatch), catalogue.change() as one, catalogue.change() as other:
+        compact(one)
+        compact(other)
+        one.publish()
+        with pytest.raises(CatalogueBusyError):
+            other.publish()
+    assert paths(catalogue) == ["a", "b", "c"]
+    assert len(catalogue.open().files("recordings")) == 1
+
+
+def died_before_publishing(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """A run that has committed its tables, and died."""
+
+    def die(*_: object) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Versions, "publish", die)
+        patch.setattr(Change, "discard", lambda _: None)
+        with pytest.raises(SystemExit):
+            add(catalogue, path)
+
+
+def test_what_a_dead_run_has_committed_never_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalogue = Catalogue(tmp_path)
+    died_before_publishing(catalogue, monkeypatch, "first of all")
+    with pytest.raises(CatalogueError, match="There is no catalogue"):
+        catalogue.open()
+    add(catalogue, "a")
+    died_before_publishing(catalogue, monkeypatch, "dead")
+    died_before_publishing(catalogue, monkeypatch, "dead again")
+    assert paths(catalogue) == ["a"]
+    add(catalogue, "b")
+    assert paths(catalogue) == ["a", "b"]
+    # Whoever reads the table without the catalogue sees the same.
+    files = DeltaTable(tmp_path / "recordings").file_uris()
+    assert sorted(ds.dataset(files, format="parquet").to_table(["path"])["path"].to_pylist()) == ["a", "b"]
+
+
+def test_what_somebody_else_commits_is_not_read_and_does_not_stay(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    add(catalogue, "a")
+    write_deltalake(tmp_path / "recordings", table("recordings", path="foreign"), mode="append")
+    assert paths(catalogue) == ["a"]
+    with catalogue.change() as change:
+        change.add("recordings", table("recordings", path="mine", started_at=DAY))
+        write_deltalake(tmp_path / "recordings", table("recordings", path="in between"), mode="append")
+        with pytest.raises(CatalogueBusyError, match="Somebody else has changed"):
+            change.publish()
+    assert paths(catalogue) == ["a"]
+    DeltaTable(tmp_path / "recordings").optimize.compact()
+    add(catalogue, "b")
+    assert paths(catalogue) == ["a", "b"]
+
+
+def test_a_file_that_is_not_where_the_driver_sees_it_ends_the_change(tmp_path: Path) -> None:
+    """Workers of a cluster that do not share the folder write to their own disks."""
+    catalogue = Catalogue(tmp_path)
+    with catalogue.change() as change:
+        (file,) = change.add("recordings", table("recordings", path="a", started_at=DAY))
+        (tmp_path / "recordings" / file.path).unlink()
+        with pytest.raises(CatalogueError, match="all workers share with this machine"):
+            change.publish()
+    assert not catalogue.snapshot().version
+
+
+def test_without_links_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_link(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_link)
+    with (
+        pytest.raises(CatalogueError, match="is on a file system without hard links"),
+        Catalogue(tmp_path).change(),
+    ):
+        pytest.fail("a change has begun that cannot be published")
+    assert [path.name for path in tmp_path.iterdir()] == ["_lock"]
+
+
+# -- kills ---------------------------------------------------------------------------------------------------
+
+
+def writer(path: Path, rounds: int = 0, *options: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.spark.hurried_writer", str(path), str(rounds), *options]
+    return subprocess.Popen(command)
+
+
+def assert_whole(catalogue: Catalogue) -> int:
+    """The newest version has the rows that belong together, and nothing else; its number."""
+    snapshot = catalogue.snapshot()
+    if snapshot.version:
+        number = str(snapshot.version)
+        incidents = snapshot.arrow("incidents", ["kind", "byte_offset"]).to_pylist()
+        assert sorted((row["kind"], row["byte_offset"]) for row in incidents) == [
+            (number, n) for n in range(3)
+        ]
+        assert snapshot.arrow("recordings", ["path"])["path"].to_pylist() == [number]
+        streams = snapshot.arrow("sessions", ["stream"])["stream"].to_pylist()
+        assert sorted(map(int, streams)) == list(range(1, snapshot.version + 1))
+    return snapshot.version
+
+
+def kill_again_and_again(catalogue: Catalogue, kills: int, writers: int, seed: int) -> None:
+    rng = random.Random(seed)
+    options = ("--unlocked",) if writers > 1 else ()
+    reached = 0
+    for _ in range(kills):
+        processes = [writer(catalogue.root.local, 0, *options) for _ in range(writers)]
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while assert_whole(catalogue) <= reached:
+                assert time.monotonic() < deadline, "it must get somewhere"
+                time.sleep(0.005)
+            time.sleep(rng.random() * 0.1)
+        finally:
+            for process in processes:
+                os.kill(process.pid, signal.SIGKILL)
+                process.wait()
+        reached = assert_whole(catalogue)
+    write_once(catalogue)
+    assert assert_whole(catalogue) == reached + 1
+
+
+@pytest.mark.parametrize("writers", [1, 2])
+def test_killed_writers_leave_a_whole_catalogue(tmp_path: Path, writers: int) -> None:
+    kill_again_and_again(Catalogue(tmp_path), 3, writers, seed=4)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("writers", [1, 2])
+def test_fifty_killed_writers_leave_a_whole_catalogue(tmp_path: Path, writers: int) -> None:
+    kill_again_and_again(Catalogue(tmp_path), 50, writers, seed=5)
+
+
+def test_writers_take_turns(tmp_path: Path) -> None:
+    processes = [writer(tmp_path, 3) for _ in range(3)]
+    try:
+        for process in processes:
+            assert process.wait(PATIENCE) == 0
+    finally:
+        for process in processes:
+            process.kill()
+    assert assert_whole(Catalogue(tmp_path)) == 9
+
+
+#: Publishes versions until no file may be larger than the limit, which grows until all of them fit.
+_ON_A_FULL_DISK = """
+import resource, sys
+from spark_analytics.catalogue import Catalogue
+from spark_analytics.errors import CatalogueError
+from tests.spark.hurried_writer import write_once
+
+def limited(size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+catalogue = Catalogue(sys.argv[1])
+refused = 0
+for size in range(0, 12_000, 500):
+    limited(size)
+    try:
+        write_once(catalogue)
+    except (CatalogueError, OSError):
+        refused += 1
+    limited(resource.RLIM_INFINITY)
+print(refused)
+"""
+
+
+def test_a_full_disk_leaves_the_version_before(tmp_path: Path) -> None:
+    """Files of any size may be the one that does not fit: part files, commits, and the publication."""
+    write_once(Catalogue(tmp_path))
+    command = [sys.executable, "-c", _ON_A_FULL_DISK, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    refused = int(done.stdout)
+    assert 0 < refused < 24
+    assert assert_whole(Catalogue(tmp_path)) == 1 + 24 - refused
+
+
+_AS_NOBODY = """
+import os, sys
+from spark_analytics.catalogue import Catalogue
+from tests.spark.hurried_writer import write_once
+import spark_analytics.engine.duck, duckdb, deltalake
+if os.getuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+catalogue = Catalogue(sys.argv[1])
+print(catalogue.open().arrow("recordings").num_rows)
+try:
+    write_once(catalogue)
+except OSError as error:
+    print(type(error).__name__)
+"""
+
+
+def test_a_store_that_is_read_only_is_read_and_not_changed(tmp_path: Path) -> None:
+    root = tmp_path / "catalogue"
+    write_once(Catalogue(root))
+    for folder in [tmp_path, *tmp_path.parents][:3]:
+        folder.chmod(0o755)
+    places = [root, *root.rglob("*")]
+    for place in places:
+        place.chmod(0o555 if place.is_dir() else 0o444)
+    try:
+        command = [sys.executable, "-c", _AS_NOBODY, str(root)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    finally:
+        for place in places:
+            place.chmod(0o755)
+    assert (done.returncode, done.stdout.split()) == (0, ["1", "PermissionError"]), done.stderr
+    assert assert_whole(Catalogue(root)) == 1
