@@ -94,7 +94,7 @@ WEB: dict[str, set[str]] = {
     "web.events": {"", "interfaces", "events", "web.settings", "web.server", "web.api"},
     "web.metrics": {"", "interfaces", "events", "streams", "web.server", "web.api"},
     "web.page": {"web.server"},
-    "web.media_gate": {"access", "secret", "web.server"} | EVENTS,
+    "web.media_gate": {"access", "secret", "wire", "web.server"} | EVENTS,
     "web.recordings": {"errors", "media", "flv", "mp4", "hls", "web.server", "web.media_gate"},
     "web": EVENTS
     | {"errors", "secret", "quantities", "wire", "mp4", "hls", "streams", "access", "outputs"}

@@ -254,6 +254,7 @@ NOT_LIMITS = {
     ("HttpSettings", "media_listen"),
     ("HttpSettings", "token"),
     ("HttpSettings", "read_token"),
+    ("HttpSettings", "recordings"),
 }
 
 
