@@ -59,7 +59,7 @@ _MOST_REFUSALS = 10
 #: Message streams created and unknown commands of one connection that are told: real clients have two or three.
 _MOST_SMALL_EVENTS = 20
 
-#: The limits that a frame exceeds which nobody gave permission for.
+#: The limits that a frame exceeds before anybody allowed it.
 _FRAME_LIMITS = ("message_size_before_publish", "assembly_size_before_publish")
 
 _Request = TypeVar("_Request", PublishRequested, PlayRequested)
@@ -91,10 +91,10 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         self.peer = describe_address(address)
         # A failure after a verdict may be the client's: media that came before the verdict may exceed a limit.
         self.permissions = Permissions(factory.gate, self.handling_failed)
-        self.unread = UnreadSocket(self)
         self._connecting = Connecting(self)
         self._publishing = Publishing(self)
         self._playing = Playing(self)
+        self.unread = UnreadSocket(self, self._publishing)
         self._began = now
         self._statistics_due = now + settings.statistics_interval
         self._close_timer: IDelayedCall | None = None
@@ -115,16 +115,9 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         """Not `host`, which may be a proxy's. A unix socket has none."""
         return str(getattr(self.transport and self.transport.getPeer(), "host", ""))
 
-    @property
-    def publishes(self) -> bool:
-        """Whether the client publishes anything."""
-        return bool(self._publishing.publications)
-
     def report_refusal(self, refusal: Refusal) -> None:
         """Tell that something was refused, or count it."""
-        # Not `self.host`, which may be a proxy's.
-        address = None if self.transport is None else self.transport.getPeer()
-        self.factory.refusals.report(host_of(address), refusal)
+        self.factory.refusals.report(self.client_host, refusal)
 
     def now(self) -> float:
         return self._clock.seconds()

@@ -8,14 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rtmprelay.rtmp.publishing import Publishing
     from rtmprelay.rtmp.server import RtmpServerProtocol
 
 
 class UnreadSocket:
     """What comes nevertheless is held by the session, within its bounds."""
 
-    def __init__(self, connection: RtmpServerProtocol) -> None:
+    def __init__(self, connection: RtmpServerProtocol, publishing: Publishing) -> None:
         self._connection = connection
+        self._publishing = publishing
         # The transport, while it is not read.
         self._transport: Any = None
 
@@ -23,7 +25,7 @@ class UnreadSocket:
         """Do not read while this request is awaited. A connection that publishes already is read on."""
         connection = self._connection
         awaited = connection.session.requests.awaited == request_id
-        if awaited and not connection.publishes and self._transport is None:
+        if awaited and not self._publishing.publications and self._transport is None:
             self._transport = connection.transport
             self._transport.pauseProducing()
 
