@@ -67,7 +67,7 @@ def cpu_seconds(server: AttackedServer) -> float:
     "count", [220, pytest.param(2_000, marks=pytest.mark.full)], ids=["some", "very many"]
 )
 def test_half_messages_of_many_strangers_stay_under_64_mib(count: int, tmp_path: Path) -> None:
-    server = AttackedServer(tmp_path)
+    server = AttackedServer(tmp_path, "--limit", "idle_timeout=120")
     try:
         server.assert_works()
         first = connected_at_once(server, 1)
