@@ -9,12 +9,18 @@ import attrs
 from twisted.internet.defer import Deferred, DeferredLock, succeed
 
 from rtmprelay.access.refused_addresses import RefusedAddress
+from rtmprelay.cluster.cluster import Cluster
+from rtmprelay.cluster.status import NO_CLUSTER, cluster_status
 from rtmprelay.destinations.config_file import RelayFile, destination_from_entry
 from rtmprelay.destinations.manager import Changes, DestinationManager
 from rtmprelay.destinations.settings import DestinationSettings, refuse_duplicates
 from rtmprelay.destinations.status import DestinationStatus
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_bus import EventBus
+from rtmprelay.pulls.config_file import pull_from_entry
+from rtmprelay.pulls.manager import PullManager
+from rtmprelay.pulls.settings import PullSettings, refuse_duplicate_names
+from rtmprelay.pulls.status import PullStatus
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.recording.status import RecordingStatus, RecordingTotals
 from rtmprelay.rtmp.server_factory import RtmpServerFactory
@@ -39,12 +45,15 @@ class RelayControl:
     registry: StreamRegistry
     events: EventBus
     _destinations: DestinationManager
+    _pulls: PullManager
     _recordings: RecordingManager
     _factory: RtmpServerFactory
     _file: RelayFile | None
     _in_thread: InThread
     memory: MemoryBudget
     _rtmp_ports: Callable[[], Sequence[tuple[str, int]]] = tuple
+    _cluster: Cluster | None = None
+    _drain: Callable[[], Deferred[None]] = lambda: succeed(None)
     warnings: Sequence[str] = ()
     #: Each ends the player with a connection's name, for a reason, if it has one.
     player_enders: list[Callable[[str, str], bool]] = attrs.field(factory=list)
@@ -53,6 +62,8 @@ class RelayControl:
     #: Destinations that were enabled or disabled while the server runs: what they are now, and what the configuration
     #: said then.
     _switched: dict[str, tuple[bool, bool]] = attrs.field(factory=dict)
+    #: Pulls that were added while the server runs: `reload_pulls` keeps them.
+    _added_pulls: dict[str, PullSettings] = attrs.field(factory=dict)
     _lock: DeferredLock = attrs.field(factory=DeferredLock)
 
     # -- status ----------------------------------------------------------------------------------------------
@@ -103,6 +114,32 @@ class RelayControl:
     def is_lasting(self, destination: str) -> bool:
         """Whether a destination is in the configuration file."""
         return self._file is not None and destination in self._file.names
+
+    def cluster_status(self) -> Mapping[str, object]:
+        """What this node knows of its cluster."""
+        return NO_CLUSTER if self._cluster is None else cluster_status(self._cluster)
+
+    def not_ready_because(self) -> str | None:
+        """Why new clients should go elsewhere; None if they are welcome."""
+        if self._factory.gate.closed_because is not None:
+            return "draining"
+        if self._cluster is not None and self._cluster.membership.is_lost:
+            error = self._cluster.membership.error or "no answer yet"
+            return f"the directory of the cluster is away: {error}"
+        return None
+
+    @property
+    def pull_count(self) -> int:
+        """The number of pulls."""
+        return len(self._pulls)
+
+    def pull_statuses(self) -> Iterable[PullStatus]:
+        """The status of each pull."""
+        return self._pulls.statuses()
+
+    def pull_status(self, name: str) -> PullStatus | None:
+        """The status of the pull of this name."""
+        return self._pulls.status(name)
 
     def recording_statuses(self) -> Sequence[RecordingStatus]:
         """The status of each recording."""
@@ -185,6 +222,26 @@ class RelayControl:
         self._refuse_missing(name)
         self._destinations.reconnect(name)
 
+    def drain(self) -> None:
+        """Take nobody new, and send everybody away little by little."""
+        self._drain()
+
+    def add_pull(self, entry: Mapping[str, object]) -> str:
+        """Add a pull, described as in the configuration file; returns its name. It is forgotten when the server stops."""
+        settings = pull_from_entry(entry)
+        if settings.name in self._pulls:
+            raise ConflictError(f"there is a pull called {settings.name!r} already")
+        self._pulls.add(settings)
+        self._added_pulls[settings.name] = settings
+        return settings.name
+
+    def remove_pull(self, name: str) -> None:
+        """Remove a pull, and end what it fetches."""
+        if name not in self._pulls:
+            raise NotThereError("there is no pull of this name: /pulls lists them all")
+        self._pulls.remove(name)
+        self._added_pulls.pop(name, None)
+
     def end_publish(self, key: str) -> None:
         """Disconnect the publisher of a stream."""
         stream = self.registry.get(key)
@@ -234,6 +291,13 @@ class RelayControl:
         if self._file is not None:
             self._file.reread_names()
         return changes
+
+    def reload_pulls(self, configured: Iterable[PullSettings]) -> None:
+        """Apply the pulls of a new configuration. Those that were added over HTTP stay."""
+        configured = refuse_duplicate_names(configured)
+        names = {one.name for one in configured}
+        self._added_pulls = {name: one for name, one in self._added_pulls.items() if name not in names}
+        self._pulls.apply([*configured, *self._added_pulls.values()])
 
 
 def _goes_with(settings: DestinationSettings, others: list[DestinationSettings]) -> bool:

@@ -84,6 +84,18 @@ class IStreamAuthorizer(Interface):
         """Allow or refuse a request. An authorizer that fails or takes too long refuses it."""
 
 
+class IStreamPlacement(Interface):
+    """Brings a stream and those who may have it together, before their request is granted."""
+
+    is_active: bool = Attribute("Whether there is anything to do for any stream.")
+
+    def place(request: AccessRequest) -> Deferred[Verdict]:
+        """Called with a request that the authorizers allow: fetch the stream that is to be played.
+
+        Cancelled if the client goes. Bounded in time: a stream that does not come is not there.
+        """
+
+
 class IUserDirectory(Interface):
     """An authorizer that knows users and passwords, which enables Adobe's authentication."""
 

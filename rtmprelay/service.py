@@ -34,6 +34,7 @@ from rtmprelay.destinations.config_file import RelayFile
 from rtmprelay.destinations.manager import DestinationManager
 from rtmprelay.destinations.outlet import EndpointMaker, OutletContext
 from rtmprelay.destinations.settings import DestinationSettings
+from rtmprelay.drain import Drain
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_bus import EventBus, LogSink
 from rtmprelay.event_log.log import EventLog
@@ -42,6 +43,7 @@ from rtmprelay.events import ServerStarted, ServerStopped
 from rtmprelay.events.lines import new_instance
 from rtmprelay.listener import Listener
 from rtmprelay.machine import OpenFiles
+from rtmprelay.node import make_cluster, make_pulls, node_identity, start_drain
 from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.recording.manager import RecordingManager
@@ -72,6 +74,7 @@ class RelayService(MultiService):
         registry: The live streams.
         events: What happens; add a sink to be told.
         destinations: Other servers that get the streams; add, remove and steer them while live.
+        pulls: Other servers that streams are fetched from; add and remove them while live.
         recordings: What is recorded; start and stop it while live.
         gate: Says who may publish and play.
         factory: The protocol factory, if you want to listen in your own way.
@@ -130,6 +133,12 @@ class RelayService(MultiService):
             )
         )
         self.destinations.apply(self.config.destinations)
+        self.factory.node = node_identity(self.config)
+        self.pulls = make_pulls(self.config.pulls, reactor, self.factory)
+        self.cluster = make_cluster(
+            self.config.cluster, reactor, self.factory, self.pulls, self.destinations, new_instance()
+        )
+        self._drain: Drain | None = None
         self.recordings = RecordingManager(
             self.config.recording, self.registry, self.events, reactor, _caller_from_threads(reactor)
         )
@@ -139,12 +148,15 @@ class RelayService(MultiService):
             self.registry,
             self.events,
             self.destinations,
+            self.pulls,
             self.recordings,
             self.factory,
             None if relay_config is None else RelayFile(relay_config),
             _thread_caller(reactor),
             self.memory,
             self._rtmp_ports,
+            self.cluster,
+            self.drain,
             start_warnings(self.config),
         )
         self.hls: Hls | None = None
@@ -258,6 +270,9 @@ class RelayService(MultiService):
             self._log.warn("{warning}", warning=warning)
         super().startService()
         self.destinations.start()
+        if self.cluster is not None:
+            self.cluster.start()
+        self.pulls.start()
         self.recordings.start()
         self.memory.start()
         self.recheck.start()
@@ -272,19 +287,44 @@ class RelayService(MultiService):
         return Deferred.fromCoroutine(self._stop(super().stopService()))
 
     async def _stop(self, listeners_stopped: Deferred[object]) -> None:
+        if self._drain is not None:
+            self._drain.stop()
         await listeners_stopped
         self.memory.stop()
         self.recheck.stop()
         # All at once: a server or a disk that does not answer must not keep players waiting.
-        parts = [self.recordings.stop(), self.destinations.stop(), self.factory.shut_down()]
+        parts = [
+            self.recordings.stop(),
+            self.destinations.stop(),
+            self.pulls.stop(),
+            self.factory.shut_down(),
+        ]
         if self.hls is not None:
             parts.append(self.hls.stop())
         if self.http is not None:
             parts.append(self.http.stop())
         await gatherResults(parts)
+        # The streams are given up when their publishers have gone.
+        if self.cluster is not None:
+            await self.cluster.stop()
         self._refusals.flush()
         await self._tell_stop()
         await self._stop_hooks()
+
+    def drain(self) -> Deferred[None]:
+        """Take nobody new, send everybody away within `drain_for` seconds; fires when nobody is left."""
+        if self._drain is None:
+            for description, listener in zip(self.config.listen, self._listeners, strict=True):
+                # Another instance has the same socket: from now on it gets all connections.
+                if description.startswith("systemd:"):
+                    listener.stopService()
+            self._drain = start_drain(
+                self.factory,
+                None if self.http is None else self.http.media,
+                self.cluster,
+                self.config.drain_for,
+            )
+        return self._drain.finished
 
     async def _stop_hooks(self) -> None:
         """Give the hooks some time for the events that wait."""
@@ -316,7 +356,14 @@ class RelayService(MultiService):
         self._started_at = self.factory.clock.seconds()
         if self._event_log is not None:
             self._event_log.start(self._instance)
-        self.events.publish(ServerStarted(instance=self._instance, version=__version__, host=platform.node()))
+        self.events.publish(
+            ServerStarted(
+                instance=self._instance,
+                version=__version__,
+                host=platform.node(),
+                node=self.config.node_name,
+            )
+        )
 
     async def _tell_stop(self) -> None:
         """The last event, and then the event log is complete."""

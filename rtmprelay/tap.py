@@ -6,7 +6,7 @@ import gc
 import resource
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn, TextIO, cast
@@ -23,11 +23,13 @@ from typing_extensions import override
 
 from rtmprelay import logs
 from rtmprelay.banner import banner, own_address
+from rtmprelay.cluster.preflight import check_directory
 from rtmprelay.config.options import Options
 from rtmprelay.destinations.preflight import check_destinations
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
 from rtmprelay.interfaces import IReloadable
+from rtmprelay.pulls.settings import PullSettings
 from rtmprelay.rtmp.addresses import host_of
 from rtmprelay.secret import Secret
 from rtmprelay.service import RelayService
@@ -61,12 +63,15 @@ class _LoggingRelayService(RelayService):
     #: None if twistd was told to log in another way.
     observer: ILogObserver | None = None
     in_foreground = True
+    _ends_when_drained = False
     #: The file that the observer writes to, if it is one.
     log_file: LogFile | None = None
     #: Reads the HTTP tokens anew: for changes, and for reading.
     reread_tokens: Callable[[], tuple[Secret | None, Secret | None]] | None = None
     #: Reads the destinations anew.
     reread: Callable[[], list[DestinationSettings]] | None = None
+    #: Reads the pulls anew.
+    reread_pulls: Callable[[], Sequence[PullSettings]] | None = None
 
     @override
     def setServiceParent(self, parent: IServiceCollection) -> None:
@@ -79,6 +84,7 @@ class _LoggingRelayService(RelayService):
         # First of all, and always: what a signal does by default is to end the process.
         _on_signal(signal.SIGHUP, self.reload)
         _on_signal(signal.SIGUSR1, self.rotate_log)
+        _on_signal(signal.SIGUSR2, self.control.drain)
         # Once it runs, the reactor has a handler of its own for this one: until then the signal waits for it.
         _on_signal(signal.SIGTERM, lambda: signal.raise_signal(signal.SIGTERM))
         try:
@@ -99,6 +105,17 @@ class _LoggingRelayService(RelayService):
 
         IReactorCore(reactor).callWhenRunning(self._show_banner)
         IReactorCore(reactor).callWhenRunning(_forget_the_start)
+
+    @override
+    def drain(self) -> Deferred[None]:
+        """The process ends when nobody is left."""
+        from twisted.internet import reactor
+
+        drained = super().drain()
+        if not self._ends_when_drained:
+            self._ends_when_drained = True
+            drained.addCallback(lambda _: IReactorCore(reactor).stop())
+        return drained
 
     def _show_banner(self) -> None:
         address = self.http_address
@@ -136,11 +153,13 @@ class _LoggingRelayService(RelayService):
 
     def reload_destinations(self) -> None:
         """Apply what has changed in the configuration files; a bad file changes nothing."""
-        if self.reread is None:
+        if self.reread is None or self.reread_pulls is None:
             self._log.info("There is no --config and no --relay-config to read again")
             return
         try:
-            changes = self.control.reload(self.reread())
+            destinations, pulls = self.reread(), self.reread_pulls()
+            changes = self.control.reload(destinations)
+            self.control.reload_pulls(pulls)
         except ConfigError as error:
             self._log.error("The destinations stay as they are: {reason}", reason=str(error))
         else:
@@ -213,11 +232,18 @@ def makeService(options: Options) -> RelayService:
     if options["check-destinations"]:
         try_destinations(options["config"].destinations)
     _raise_file_limit()
+    cluster = options["config"].cluster
+    if cluster is not None:
+        try:
+            check_directory(cluster.directory, options["config"].node_name)
+        except ConfigError as error:
+            raise SystemExit(f"rtmprelay: --cluster: {error}") from error
     service = _LoggingRelayService(options["config"])
     service.in_foreground = _in_foreground(options)
     service.reread_tokens = options.http_tokens
     if options["relay-config"] or options.settings_file is not None:
         service.reread = partial(_reread, options)
+        service.reread_pulls = options.pulls
     if not _of_twistd(options, "syslog") and not _of_twistd(options, "logger"):
         out = _log_file(options)
         service.log_file = out if isinstance(out, LogFile) else None

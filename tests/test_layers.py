@@ -40,6 +40,7 @@ EVENTS = {"interfaces", "events", "event_bus"}
 SHARED = {"clock", "throttle", "files"}
 ON_TWISTED: dict[str, set[str]] = {
     "clock": set(),
+    "drain": set(),
     "throttle": set(),
     "files": {"errors", "secret", "quantities", "files.disk"},
     "interfaces": BELOW_TWISTED,
@@ -50,6 +51,8 @@ ON_TWISTED: dict[str, set[str]] = {
     "streams": (BELOW_TWISTED - {"session"}) | EVENTS,
     "access": {"errors", "secret", "addresses", "quantities"} | EVENTS,
     "rtmp": BELOW_TWISTED | EVENTS | SHARED | {"streams", "access"},
+    # What failures mean and how long to wait after them: pulls have the same rules.
+    "destinations.failures": {"errors", "streams"},
     "client": BELOW_TWISTED | {"rtmp"},
     "testing": BELOW_TWISTED | EVENTS | {"streams", "rtmp", "access"},
     "http_client": BELOW_TWISTED | SHARED | {"plugin_factories"},
@@ -70,13 +73,16 @@ ON_TWISTED: dict[str, set[str]] = {
     "outputs": BELOW_TWISTED | EVENTS | SHARED | {"streams", "rtmp", "access", "outputs.base", "web.server"},
 }
 #: Siblings: each sees what is above, and not the others.
-SIBLINGS = {"destinations", "recording", "event_log", "hooks"}
+SIBLINGS = {"destinations", "pulls", "recording", "event_log", "hooks"}
 ABOVE_SIBLINGS = (
     BELOW_TWISTED
     | EVENTS
     | SHARED
     | {"streams", "rtmp", "access", "plugin_factories", "http_client", "outputs.base"}
+    | {"destinations.failures"}
 )
+#: Joins the nodes: it fetches streams as pulls do.
+CLUSTER = {"cluster": ABOVE_SIBLINGS | {"", "pulls"}}
 #: The parts of `web` above its server, and `web` itself, which joins them.
 WEB: dict[str, set[str]] = {
     "web.api": {
@@ -103,12 +109,27 @@ WEB: dict[str, set[str]] = {
 }
 #: Where everything meets.
 JOINING: dict[str, set[str]] = {
-    "config": ABOVE_SIBLINGS | SIBLINGS | {"logs", "outputs", "web.settings"},
-    "control": ABOVE_SIBLINGS | SIBLINGS | {"web.api"},
     "listener": {"errors", "rtmp"},
-    "service": {"listener"} | ABOVE_SIBLINGS | SIBLINGS | {"config", "logs", "control", "outputs", "web"},
+    "node": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "drain", "outputs", "config"},
+    "config": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "drain", "logs", "outputs", "web.settings"},
+    "control": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "web.api"},
+    "service": ABOVE_SIBLINGS
+    | SIBLINGS
+    | {"cluster", "drain", "listener", "node", "config", "logs", "control", "outputs", "web"},
     "banner": {"config"},
-    "tap": {"errors", "secret", "interfaces", "rtmp", "destinations", "logs", "config", "banner", "service"},
+    "tap": {
+        "errors",
+        "secret",
+        "interfaces",
+        "rtmp",
+        "destinations",
+        "pulls",
+        "cluster",
+        "logs",
+        "config",
+        "banner",
+        "service",
+    },
     "screen": set(),
     "demo": ABOVE_SIBLINGS
     | SIBLINGS
@@ -122,6 +143,7 @@ LAYERS = {
     **SANS_IO,
     **ON_TWISTED,
     **dict.fromkeys(SIBLINGS, ABOVE_SIBLINGS),
+    **CLUSTER,
     **WEB,
     **JOINING,
     # Spark's workers import it, where there is no Twisted.

@@ -36,6 +36,7 @@ from rtmprelay.config import relay as config
 from rtmprelay.config.options import Options
 from rtmprelay.destinations import config_file
 from rtmprelay.interfaces import IEventSinkFactory, IStreamAuthorizerFactory
+from rtmprelay.pulls import config_file as pull_entries
 
 #: What the options of `twistd rtmprelay` take; Twisted does not know it.
 _VALUES = {
@@ -43,6 +44,12 @@ _VALUES = {
     "chunk-size": "N",
     "config": "FILE",
     "merge-window": "TIME",
+    "node-name": "NAME",
+    "cluster": "ADDRESS",
+    "node-url": "URL",
+    "cluster-secret": "file:PATH",
+    "cluster-when-lost": "ANSWER",
+    "drain-for": "TIME",
     "relay-config": "FILE",
     "http-status": "ENDPOINT",
     "http-token": "TOKEN",
@@ -66,6 +73,7 @@ _VALUES = {
     "hook": "PLUGIN:ARGUMENT",
     "limit": "NAME=VALUE",
     "relay-to": "URL",
+    "pull": "GLOB=URL",
     "record": "GLOB",
     "http-cors": "ORIGIN",
     "trusted-proxy": "CIDR",
@@ -220,9 +228,11 @@ def argument_name(action: argparse.Action) -> str:
 class RelayFields(FromCode):
     """What a destination in the relay configuration can say."""
 
+    entry: type[attrs.AttrsInstance] = config_file._DestinationEntry
+
     def lines(self) -> Iterator[str]:
         """Each field with its type, its default and its meaning."""
-        entry = config_file._DestinationEntry
+        entry = self.entry
         meanings = comments_of(entry.__module__)
         rows = [
             (
@@ -234,6 +244,12 @@ class RelayFields(FromCode):
             for field in attrs.fields(entry)
         ]
         yield from table(("field", "type", "default", "meaning"), rows, "22 14 14 50")
+
+
+class PullFields(RelayFields):
+    """What a pull in the relay configuration can say."""
+
+    entry = pull_entries._PullEntry
 
 
 def default_of(field: attrs.Attribute[Any]) -> str:
@@ -431,6 +447,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("twistd-options", TwistdOptions)
     app.add_directive("command-line", CommandLine)
     app.add_directive("relay-fields", RelayFields)
+    app.add_directive("pull-fields", PullFields)
     app.add_directive("limit-list", LimitList)
     app.add_directive("event-list", EventList)
     app.add_directive("plugin-list", PluginList)

@@ -11,8 +11,16 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from rtmprelay.access.guessing import GuessGuard
-from rtmprelay.access.request import ALLOWED, CANNOT_TELL, TOO_MANY_WRONG, AccessRequest, Verdict
-from rtmprelay.interfaces import IStreamAuthorizer, IUserDirectory
+from rtmprelay.access.request import (
+    ALLOWED,
+    CANNOT_TELL,
+    TOO_MANY_WRONG,
+    AccessRequest,
+    Action,
+    Verdict,
+    refused,
+)
+from rtmprelay.interfaces import IStreamAuthorizer, IStreamPlacement, IUserDirectory
 
 #: Seconds that an authorizer has to answer: encoders give up after 10 to 30.
 ANSWER_TIMEOUT = 8.0
@@ -21,6 +29,9 @@ ANSWER_TIMEOUT = 8.0
 class Gate:
     """Decides about requests to publish and play: all authorizers must allow a request. Without authorizers everything
     is allowed.
+
+    Attributes:
+        placement: Asked last: it fetches a stream that is not here.
     """
 
     _log = Logger()
@@ -36,6 +47,9 @@ class Gate:
         guard: Makes guessing slow; None for no delay.
         """
         self._authorizers = tuple(authorizers)
+        self.placement: IStreamPlacement | None = None
+        #: Why nobody new may publish or play, but other nodes; None while the relay is open.
+        self.closed_because: str | None = None
         #: The authorizers that know users and their passwords.
         self.directories = tuple(one for one in authorizers if IUserDirectory.providedBy(one))
         self._clock = clock
@@ -45,36 +59,62 @@ class Gate:
 
     @property
     def is_open(self) -> bool:
-        """Whether everything is allowed because there are no authorizers."""
-        return not self._authorizers
+        """Whether everything is allowed at once: there are no authorizers, and no stream is fetched."""
+        return (
+            not self._authorizers
+            and self.closed_because is None
+            and (self.placement is None or not self.placement.is_active)
+        )
 
     def ask(self, request: AccessRequest) -> Deferred[Verdict]:
         """Fires with the verdict and never fails. Cancelling it cancels the authorizer that is being asked."""
         if self.is_open:
             return succeed(ALLOWED)
-        if self.guard is None:
-            return Deferred.fromCoroutine(self._ask_all(request))
-        return Deferred.fromCoroutine(
-            self.guard.check(
-                request.host,
-                lambda: self._ask_all(request),
-                lambda verdict: _is_wrong(request, verdict),
-                TOO_MANY_WRONG,
-            )
-        ).addErrback(self._failed, "guard")
+        return Deferred.fromCoroutine(self._ask_all(request)).addErrback(self._failed, "gate")
 
     def ask_again(self, request: AccessRequest) -> Deferred[Verdict]:
-        """Like `ask`, about somebody who was allowed before: that is no guess."""
-        if self.is_open:
+        """Ask the authorizers about somebody who is in: that is no guess, and nothing new."""
+        if _is_vouched_for(request):
             return succeed(ALLOWED)
-        return Deferred.fromCoroutine(self._ask_all(request))
+        return Deferred.fromCoroutine(self._authorize(request))
 
     async def _ask_all(self, request: AccessRequest) -> Verdict:
+        if not _is_vouched_for(request):
+            if self.closed_because is not None:
+                return refused(self.closed_because)
+            verdict = await self._check_credentials(request)
+            if not verdict.allowed:
+                return verdict
+        if self.placement is not None and self.placement.is_active:
+            return await self._placed(self.placement, request)
+        return ALLOWED
+
+    async def _check_credentials(self, request: AccessRequest) -> Verdict:
+        """Ask the authorizers; an answer that something is wrong comes late."""
+        if self.guard is None or not self._authorizers:
+            return await self._authorize(request)
+        return await self.guard.check(
+            request.host,
+            lambda: self._authorize(request),
+            lambda verdict: _is_wrong(request, verdict),
+            TOO_MANY_WRONG,
+        )
+
+    async def _authorize(self, request: AccessRequest) -> Verdict:
         for authorizer in self._authorizers:
             verdict = await self._ask_one(authorizer, request)
             if not verdict.allowed:
                 return verdict
         return ALLOWED
+
+    async def _placed(self, placement: IStreamPlacement, request: AccessRequest) -> Verdict:
+        try:
+            return await placement.place(request)
+        except CancelledError:
+            return CANNOT_TELL
+        except Exception:
+            self._log.failure("A bug in finding {stream}", stream=request.stream)
+            return CANNOT_TELL
 
     def _ask_one(self, authorizer: IStreamAuthorizer, request: AccessRequest) -> Deferred[Verdict]:
         answer = maybeDeferred(authorizer.authorize, request)
@@ -98,6 +138,11 @@ class Gate:
                 place=_place(failure),
             )
         return CANNOT_TELL
+
+
+def _is_vouched_for(request: AccessRequest) -> bool:
+    """A node that plays has asked its own authorizers; nodes do not publish to each other."""
+    return request.is_cluster_node and request.action is Action.PLAY
 
 
 def _is_wrong(request: AccessRequest, verdict: Verdict) -> bool:

@@ -87,6 +87,10 @@ class AccessRequest:
     #: `rtmp` or `http`.
     protocol: str
     credentials: Credentials
+    #: The relays that wait for the stream, if another relay asks; the last one is the client.
+    chain: tuple[str, ...] = ()
+    #: Whether the client is a node of this relay's cluster: it has checked its own viewer.
+    is_cluster_node: bool = False
 
     @app.default
     def _app_of_stream(self) -> str:
@@ -109,10 +113,12 @@ class Verdict:
     Attributes:
         reason: Why the request is refused. The log and the client get it, so it must not contain a secret or anything
             that a stranger should not know.
+        is_busy: Whether a publish is refused because somebody publishes the stream already.
     """
 
     allowed: bool
     reason: str = ""
+    is_busy: bool = False
 
 
 ALLOWED = Verdict(True)

@@ -17,7 +17,7 @@ from rtmprelay.bench.connections import APP, HOST
 from rtmprelay.bench.processes import sample
 from rtmprelay.bench.servers import Contestant, Extras, RunningServer, free_port
 from rtmprelay.bench.stream import MEASURED, STAMP_SIZE, read_stamp
-from rtmprelay.bench.tasks import PublishTask
+from rtmprelay.bench.tasks import PlayTask, PublishTask, Received, Sent, percentile_ms
 from rtmprelay.bench.workers import Workers
 
 _INDEX = f"/{APP}/bench0/index.m3u8"
@@ -37,6 +37,7 @@ class HlsFigures:
     Attributes:
         newest_ms: How old the newest frame of each part was when a viewer had it; sorted.
         oldest_ms: The same for the oldest frame: the length of the part more.
+        player_p99_ms: How old frames were at most, but for one in a hundred, at a player of RTMP beside the viewers.
     """
 
     viewers: int
@@ -47,6 +48,7 @@ class HlsFigures:
     failed: int
     newest_ms: list[float]
     oldest_ms: list[float]
+    player_p99_ms: float | None = None
 
     def lines(self) -> list[str]:
         """The figures as text."""
@@ -57,6 +59,7 @@ class HlsFigures:
             f"  age of the newest frame of a part at the viewer: median {_share(self.newest_ms, 0.5):.1f} ms,"
             f" p99 {_share(self.newest_ms, 0.99):.1f} ms",
             f"  age of its oldest frame: median {_share(self.oldest_ms, 0.5):.0f} ms, p99 {_share(self.oldest_ms, 0.99):.0f} ms",
+            f"  p99 at a player of RTMP beside them: {self.player_p99_ms or 0.0:.1f} ms",
         ]
 
 
@@ -138,8 +141,13 @@ def measure_hls(viewers: int, seconds: float, part: str) -> HlsFigures:
     with Workers() as workers, RunningServer(contestant, Extras()) as server:
         publisher = workers.start("publishers", PublishTask(server.port, 1, 4096))
         publisher.wait_for("ready", _READY_WITHIN)
-        publisher.order("open")
+        publisher.order("warm up")
+        player = workers.start("player", PlayTask(server.port, verify=True, rest=0.0))
+        player.order("join", join=1)
+        player.wait_for("ready", _READY_WITHIN)
         time.sleep(_WARM_UP)
+        for worker in (publisher, player):
+            worker.order("open")
         until = time.monotonic() + seconds
         crowd = [_Viewer(port, until) for _ in range(viewers)]
         before = sample(server.pid)
@@ -147,6 +155,10 @@ def measure_hls(viewers: int, seconds: float, part: str) -> HlsFigures:
             viewer.start()
         time.sleep(max(0.0, until - time.monotonic()))
         after = sample(server.pid)
+        publisher.order("close")
+        sent = publisher.result("sent", Sent, _READY_WITHIN)
+        player.order("expect", frames=sent.frames)
+        received = player.result("received", Received, _READY_WITHIN)
         for viewer in crowd:
             viewer.join(20)
     passed = after.at - before.at
@@ -159,4 +171,5 @@ def measure_hls(viewers: int, seconds: float, part: str) -> HlsFigures:
         sum(viewer.failed for viewer in crowd),
         sorted(age for viewer in crowd for age in viewer.newest_ms),
         sorted(age for viewer in crowd for age in viewer.oldest_ms),
+        percentile_ms(received.latency, 0.99),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rtmprelay.config import hls as hls_options
+from rtmprelay.config.nodes import NODE_PARAMETERS
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
 
 #: Options with a value: name, short form, default, and what they are for.
@@ -16,6 +17,7 @@ PARAMETERS: list[list[Any]] = [
         "40ms",
         "The longest that a frame may wait to be sent together with others under load; 0 switches merging off.",
     ],
+    *NODE_PARAMETERS,
     ["relay-config", None, None, "A JSON file with destinations; SIGHUP reads it again."],
     [
         "http-status",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 from twisted.internet.endpoints import serverFromString
@@ -19,11 +19,13 @@ from rtmprelay.config import hls as hls_options
 from rtmprelay.config import relay as config
 from rtmprelay.config.first_start import command_line_warnings
 from rtmprelay.config.limits import limits_help, with_limits
+from rtmprelay.config.nodes import cluster_settings, node_name, read_all_pulls
 from rtmprelay.config.option_table import FLAGS, PARAMETERS
 from rtmprelay.config.parsing import OptionsOrFile
 from rtmprelay.config.plugins import make_authorizer, make_event_sink, plugins_help
 from rtmprelay.destinations.config_file import read_relay_config
 from rtmprelay.destinations.settings import DestinationSettings, destination_from_url, refuse_duplicates
+from rtmprelay.drain import QUIET
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import SMALLEST_FILE, EventLogSettings
 from rtmprelay.files.disk import check_folder
@@ -36,6 +38,7 @@ from rtmprelay.outputs.hls.settings import (
     read_part,
     read_segment,
 )
+from rtmprelay.pulls.settings import PullSettings
 from rtmprelay.quantities import quoted, read_duration, read_size
 from rtmprelay.recording.settings import SHORTEST_SEGMENT, SMALLEST_SEGMENT, RecordingSettings
 from rtmprelay.secret import Secret
@@ -43,6 +46,8 @@ from rtmprelay.web.settings import HttpSettings, read_origin, read_token, token_
 
 #: Seconds of media: a recording with less is somebody's attempt.
 SHORTEST_RECORDING = 1.0
+
+_T = TypeVar("_T")
 
 #: Files are kept for at least this many seconds: `30ms` is a typing error for `30m`.
 SHORTEST_KEPT = 1.0
@@ -52,6 +57,7 @@ class Options(OptionsOrFile):
     repeatable = (
         "listen",
         "relay-to",
+        "pull",
         "record",
         "app-quota",
         "auth",
@@ -83,6 +89,10 @@ class Options(OptionsOrFile):
     def opt_relay_to(self, url: str) -> None:
         """A destination for all streams; may be given several times."""
         self["relay-to"].append(url)
+
+    def opt_pull(self, rule: str) -> None:
+        """Fetch the streams whose APP/NAME matches from another server while somebody watches them here, as GLOB=URL; may be given several times."""
+        self["pull"].append(rule)
 
     def opt_record(self, glob: str) -> None:
         """Record the streams whose APP/NAME matches, such as live/*; may be given several times."""
@@ -145,6 +155,12 @@ class Options(OptionsOrFile):
             chunk_size=self._checked("chunk-size", str(self["chunk-size"]), config.chunk_size),
             merge_window=self._checked("merge-window", self["merge-window"], config.merge_window),
             destinations=self._initial_destinations(),
+            pulls=self._initial(self.pulls),
+            node_name=node_name(self),
+            cluster=cluster_settings(self),
+            drain_for=self._checked(
+                "drain-for", self["drain-for"], lambda text: read_duration(text, least=QUIET)
+            ),
             recording=self.recording(),
             http=self.http(),
             hls=self.hls(),
@@ -166,16 +182,28 @@ class Options(OptionsOrFile):
         except ConfigError as error:
             raise UsageError(f"--hls-window: {error}") from error
 
-    def _initial_destinations(self) -> tuple[DestinationSettings, ...]:
+    @staticmethod
+    def _initial(read: Callable[[], _T]) -> _T:
         try:
-            destinations = self.destinations()
+            return read()
         except ConfigError as error:
             raise UsageError(str(error)) from error
+
+    def _initial_destinations(self) -> tuple[DestinationSettings, ...]:
+        destinations = self._initial(self.destinations)
         if self["check-destinations"] and not any(one.enabled for one in destinations):
             raise UsageError(
                 "--check-destinations: there are no enabled destinations; give --relay-to or --relay-config"
             )
         return tuple(destinations)
+
+    def pulls(self) -> tuple[PullSettings, ...]:
+        """The pulls of the configuration file and of the command line. Each call reads the file again.
+
+        Raises:
+            ConfigError: Its message does not contain keys.
+        """
+        return read_all_pulls(self["relay-config"], self["pull"])
 
     def destinations(self) -> list[DestinationSettings]:
         """The destinations of the configuration file and of the command line. Each call reads the file again.

@@ -7,11 +7,14 @@ import re
 import attrs
 
 from rtmprelay.access.guessing import Ban, GuessLimits
+from rtmprelay.cluster.settings import ClusterSettings
 from rtmprelay.destinations.settings import DestinationSettings
+from rtmprelay.drain import DRAIN_FOR
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.interfaces import IEventSink, IStreamAuthorizer
 from rtmprelay.outputs.hls.settings import HlsLimits, HlsSettings
+from rtmprelay.pulls.settings import PullSettings
 from rtmprelay.quantities import quoted, read_duration
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.rtmp.admission import AdmissionLimits
@@ -58,6 +61,14 @@ class RelayConfig:
     chunk_size: int = LARGEST_OUTGOING_CHUNK_SIZE
     #: Other servers that get the streams.
     destinations: tuple[DestinationSettings, ...] = ()
+    #: Streams that are fetched from other servers for those who want them here.
+    pulls: tuple[PullSettings, ...] = ()
+    #: The name of this relay among others; None for a random one.
+    node_name: str | None = None
+    #: The cluster that this relay is a node of.
+    cluster: ClusterSettings | None = None
+    #: Seconds over which clients are sent away when the relay is drained.
+    drain_for: float = DRAIN_FOR
     #: Which streams are recorded, and where to.
     recording: RecordingSettings = attrs.field(factory=RecordingSettings)
     #: Status, metrics, control and live media over HTTP.

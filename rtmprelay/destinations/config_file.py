@@ -10,25 +10,27 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any
 
 import attrs
-from cattrs import BaseValidationError, Converter, transform_error
-from cattrs.gen import make_dict_structure_fn
 
 from rtmprelay.destinations.settings import DestinationSettings, refuse_duplicates
 from rtmprelay.errors import ConfigError
+from rtmprelay.files.json_entries import (
+    VARIABLE,
+    entry_converter,
+    fill_in_variables,
+    parse_document,
+    read_entry,
+)
 from rtmprelay.files.pem import read_certificates
 from rtmprelay.files.secret_file import read_secret, read_text
 from rtmprelay.secret import Secret
 from rtmprelay.wire.url import RtmpUrl
-
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 @attrs.frozen
@@ -66,61 +68,8 @@ class _DestinationEntry:
 @attrs.frozen
 class _RelayFile:
     destinations: list[_DestinationEntry]
-
-
-def _exactly(kind: type, name: str) -> Any:
-    """A hook that accepts this type alone and converts nothing: "3" is not a number, and 3 is not text."""
-
-    def read(value: object, _: type) -> object:
-        if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-            raise ValueError(f"{name} is expected")
-        return value
-
-    return read
-
-
-def _read_float(value: object, _: type) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("a number is expected")
-    return float(value)
-
-
-def _converter() -> Converter:
-    converter = Converter(forbid_extra_keys=True)
-    converter.register_structure_hook(str, _exactly(str, "text"))
-    converter.register_structure_hook(int, _exactly(int, "a whole number"))
-    converter.register_structure_hook(bool, _exactly(bool, "true or false"))
-    converter.register_structure_hook(float, _read_float)
-
-    def read_list(value: object, kind: Any) -> list[object]:
-        # cattrs would take a text for the list of its characters.
-        if not isinstance(value, list):
-            raise ValueError("a list is expected")
-        (item,) = get_args(kind)
-        items: Any = tuple.__class_getitem__((item, ...))
-        return list(converter.structure(value, items))
-
-    def is_list(kind: Any) -> bool:
-        origin: Any = get_origin(kind)
-        return origin is list
-
-    converter.register_structure_hook_func(is_list, read_list)
-    for kind in (_DestinationEntry, _RelayFile):
-        converter.register_structure_hook(
-            kind, make_dict_structure_fn(kind, converter, _cattrs_forbid_extra_keys=True)
-        )
-    return converter
-
-
-def _describe(error: BaseException, _: type | None) -> str:
-    if isinstance(error, KeyError):
-        return f"the field {error} is missing"
-    extra = getattr(error, "extra_fields", None)
-    if extra:
-        return f"unknown field {', '.join(sorted(map(repr, extra)))}"
-    if isinstance(error, ValueError):
-        return str(error)
-    return "this is not what is expected here"
+    #: `rtmprelay.pulls.config_file` reads them.
+    pulls: list[Any] = attrs.field(factory=list)
 
 
 def parse_relay_config(
@@ -135,18 +84,11 @@ def parse_relay_config(
     Raises:
         ConfigError: Something is wrong with it.
     """
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"it is not valid JSON: {error}") from None
-    except RecursionError:
-        raise ConfigError("it is not valid JSON: it is nested too deeply") from None
-    if not isinstance(document, dict):
-        raise ConfigError('it is not a JSON object with a field "destinations"')
-    try:
-        entries = _converter().structure(document, _RelayFile).destinations
-    except BaseValidationError as error:
-        raise ConfigError("; ".join(transform_error(error, format_exception=_describe))) from None
+    document = parse_document(text)
+    if "pulls" in document:
+        # A relay that only fetches has no destinations.
+        document = {"destinations": [], **document}
+    entries = read_entry(entry_converter(_DestinationEntry, _RelayFile), document, _RelayFile).destinations
     environment = os.environ if environment is None else environment
     folder = folder or Path()
     settings = [_settings(entry, index, environment, folder) for index, entry in enumerate(entries)]
@@ -204,7 +146,7 @@ def _stream_key(entry: _DestinationEntry, environment: Mapping[str, str], folder
 
 def _filled_in_key(text: str, environment: Mapping[str, str]) -> str:
     try:
-        key = _fill_in(text, environment)
+        key = fill_in_variables(text, environment)
     except ConfigError as error:
         raise ConfigError(f"stream_key: {error}") from None
     if text and not key:
@@ -223,20 +165,9 @@ def _certificate_file(name: str | None, folder: Path) -> str | None:
 
 def _url(text: str, field: str, key: Secret | None, environment: Mapping[str, str]) -> RtmpUrl:
     try:
-        return RtmpUrl.parse(_fill_in(text, environment), key)
+        return RtmpUrl.parse(fill_in_variables(text, environment), key)
     except ConfigError as error:
         raise ConfigError(f"{field}: {error}") from None
-
-
-def _fill_in(text: str, environment: Mapping[str, str]) -> str:
-    """Replace each `${NAME}` with its value in the environment."""
-
-    def value(match: re.Match[str]) -> str:
-        if match[1] not in environment:
-            raise ConfigError(f"the environment has no {match[1]}")
-        return environment[match[1]]
-
-    return _VARIABLE.sub(value, text)
 
 
 #: Characters of a name that comes with a request: it is shown in metrics and on the page.
@@ -255,11 +186,8 @@ def destination_from_entry(entry: Mapping[str, object]) -> DestinationSettings:
     for field in _FILE_FIELDS:
         if entry.get(field) is not None:
             raise ConfigError(f"{field} names a file on the server: only the configuration file may do that")
-    try:
-        parsed = _converter().structure(dict(entry), _DestinationEntry)
-    except BaseValidationError as error:
-        raise ConfigError("; ".join(transform_error(error, format_exception=_describe))) from None
-    if any(_VARIABLE.search(text) for text in (parsed.url, parsed.stream_key or "", *parsed.backup)):
+    parsed = read_entry(entry_converter(_DestinationEntry), dict(entry), _DestinationEntry)
+    if any(VARIABLE.search(text) for text in (parsed.url, parsed.stream_key or "", *parsed.backup)):
         raise ConfigError(
             "${...} takes values from the server's environment: only the configuration file may do that"
         )

@@ -12,7 +12,7 @@ from rtmprelay import events
 from rtmprelay.destinations.outlet import Outlet, OutletContext
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationStatus, OutletStatus, joint_state
-from rtmprelay.streams.live_stream import LiveStream
+from rtmprelay.streams.live_stream import LiveStream, StreamOrigin
 from rtmprelay.wire.url import RtmpUrl
 
 
@@ -70,7 +70,13 @@ class Destination:
 
     def should_take(self, stream: LiveStream) -> bool:
         """Whether a stream is to be sent here, and is not yet."""
-        return self.settings.enabled and self.settings.wants(stream.key) and stream.key not in self._outlets
+        return (
+            self.settings.enabled
+            and self.settings.wants(stream.key)
+            and stream.key not in self._outlets
+            # The node that owns the stream sends it.
+            and stream.origin is not StreamOrigin.CLUSTER
+        )
 
     def holder_of(self, target: RtmpUrl) -> str | None:
         """The key of the stream that is sent to this address, or is just saying goodbye to it."""
@@ -124,6 +130,11 @@ class Destination:
         """End all connections, or the waiting for the next attempt, and connect now."""
         for outlet in list(self._outlets.values()):
             outlet.reconnect()
+
+    def end_stream(self, key: str, reason: str) -> Deferred[None]:
+        """End the outlet of one stream; fires when its connection is closed."""
+        outlet = self._outlets.get(key)
+        return succeed(None) if outlet is None else outlet.end(reason)
 
     def end(self, reason: str) -> Deferred[None]:
         """End all outlets; fires when their connections are closed."""

@@ -26,6 +26,7 @@ from twisted.internet.error import TimeoutError as TwistedTimeoutError
 from twisted.python.failure import Failure
 
 from rtmprelay.errors import ConfigError, DestinationRefusedError, LimitExceededError, ProtocolError
+from rtmprelay.streams.registry import StreamNotFoundError
 
 #: Seconds.
 FIRST_DELAY = 1.0
@@ -72,6 +73,7 @@ _SENTENCES: tuple[tuple[type[Exception], str], ...] = (
     # A subclass of ConnectionLost, so it comes first.
     (ConnectionAborted, "the connection was cut"),
     (ConnectionLost, "the connection was lost"),
+    (StreamNotFoundError, "no server has the stream now"),
     (CancelledError, "the attempt was cancelled"),
     (ConnectingCancelledError, "the attempt was cancelled"),
 )
@@ -116,10 +118,16 @@ def _tls_reason(error: Exception) -> str:
 class RetryPolicy:
     """Counts failures and says how long to wait. The time is always an argument."""
 
-    def __init__(self, max_retries: int = 0, jitter: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self, max_retries: int = 0, jitter: Callable[[], float] = random.random, request: str = "publish"
+    ) -> None:
+        """Args:
+        request: What is asked of the server, for the sentence about one that closes after it.
+        """
         #: Retries in a row after which to give up; 0 never does.
         self.max_retries = max_retries
         self._jitter = jitter
+        self._request = request
         self._quick_closes = 0
         self._accepted_at: float | None = None
         # The delays of each class grow apart, so that a server that fails in two ways by turns is left alone, too.
@@ -141,7 +149,10 @@ class RetryPolicy:
             self._quick_closes = self._quick_closes + 1 if lasted < QUICK_CLOSE else 0
         self.failures += 1
         if self._quick_closes >= QUICK_CLOSES_MEAN_REFUSED and failure.kind is FailureClass.NETWORK:
-            sentence = f"the server closes again and again right after publish: is the key right? ({failure.sentence})"
+            sentence = (
+                f"the server closes again and again right after {self._request}: is the key right?"
+                f" ({failure.sentence})"
+            )
             failure = DestinationFailure(FailureClass.REFUSED, sentence)
         self._failures_by_class[failure.kind] += 1
         return failure

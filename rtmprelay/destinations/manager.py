@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 from twisted.internet.defer import Deferred, gatherResults
@@ -36,6 +36,8 @@ class DestinationManager:
         # Removed, but still saying goodbye to their servers.
         self._leaving: dict[Destination, Deferred[None]] = {}
         self._stopped = False
+        #: Whether a stream may be sent anywhere now. Connections that there are stay.
+        self.may_send: Callable[[str], bool] = lambda key: True
         context.registry.add_observer(self)
 
     def __iter__(self) -> Iterator[Destination]:
@@ -53,7 +55,7 @@ class DestinationManager:
         for destination in self:
             # An event of one destination may make a program remove another one, or stop them all.
             in_use = not self._stopped and self._destinations.get(destination.name) is destination
-            if in_use and destination.should_take(stream):
+            if in_use and destination.should_take(stream) and self.may_send(stream.key):
                 self._offer(destination, stream)
 
     def _offer(self, destination: Destination, stream: LiveStream) -> None:
@@ -75,7 +77,7 @@ class DestinationManager:
         for destination in self:
             destination.source_stopped(stream, clean)
 
-    def _offer_all_streams(self) -> None:
+    def offer_all_streams(self) -> None:
         """Offer every live stream: a target has become free, or a destination is new."""
         for stream in self._context.registry:
             if stream.publisher is not None:
@@ -87,10 +89,10 @@ class DestinationManager:
         """Add a destination; streams that are live now are sent there at once."""
         refuse_duplicates([*(other.settings for other in self), settings])
         self._destinations[settings.name] = self._new_destination(settings)
-        self._offer_all_streams()
+        self.offer_all_streams()
 
     def _new_destination(self, settings: DestinationSettings) -> Destination:
-        return Destination(settings, self._context, self._offer_all_streams)
+        return Destination(settings, self._context, self.offer_all_streams)
 
     def remove(self, name: str) -> Deferred[None]:
         """Remove a destination; fires when its connections are closed."""
@@ -140,7 +142,7 @@ class DestinationManager:
             self.remove(name)
         for name in (*replaced, *added):
             self._destinations[name] = self._new_destination(settings[name])
-        self._offer_all_streams()
+        self.offer_all_streams()
         return Changes(tuple(added), tuple(removed), tuple(changed))
 
     def stop(self) -> Deferred[None]:
@@ -152,7 +154,16 @@ class DestinationManager:
     def start(self) -> None:
         """Send streams again after a stop."""
         self._stopped = False
-        self._offer_all_streams()
+        self.offer_all_streams()
+
+    def wants(self, key: str) -> bool:
+        """Whether any destination gets this stream."""
+        return any(one.settings.enabled and one.settings.wants(key) for one in self)
+
+    def end_stream(self, key: str, reason: str) -> Deferred[None]:
+        """Send a stream nowhere any more; fires when its connections are closed."""
+        ended = [destination.end_stream(key, reason) for destination in self]
+        return gatherResults(ended).addCallback(lambda _: None)
 
     def statuses(self) -> list[DestinationStatus]:
         """The status of each destination."""

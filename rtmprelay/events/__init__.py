@@ -6,6 +6,14 @@ from rtmprelay.events.base import (
     Event,
     event_types,
 )
+from rtmprelay.events.cluster import (
+    ClusterEvent,
+    DirectoryBack,
+    DirectoryLost,
+    NodeJoined,
+    NodeLost,
+    StreamMoved,
+)
 from rtmprelay.events.connections import (
     ClientConnected,
     CodecDetected,
@@ -40,6 +48,13 @@ from rtmprelay.events.destinations import (
     DestinationSourceRefused,
     DestinationStatistics,
 )
+from rtmprelay.events.pulls import (
+    PullConnected,
+    PullConnecting,
+    PullEnded,
+    PullEvent,
+    PullFailed,
+)
 from rtmprelay.events.recordings import (
     RecordingDeleted,
     RecordingEvent,
@@ -65,12 +80,22 @@ from rtmprelay.events.relay import (
 )
 
 #: Every event that can be published, as the union of its groups: mypy checks that a `match` covers all of them.
-AnyEvent = RelayEvent | ConnectionEvent | DestinationEvent | RecordingEvent | EventLogEvent | PeerEvent
+AnyEvent = (
+    RelayEvent
+    | ConnectionEvent
+    | DestinationEvent
+    | PullEvent
+    | ClusterEvent
+    | RecordingEvent
+    | EventLogEvent
+    | PeerEvent
+)
 
 __all__ = [
     "AddressBanned",
     "AnyEvent",
     "ClientConnected",
+    "ClusterEvent",
     "CodecDetected",
     "CommandIgnored",
     "ConnectRefused",
@@ -91,6 +116,8 @@ __all__ = [
     "DestinationReconnecting",
     "DestinationSourceRefused",
     "DestinationStatistics",
+    "DirectoryBack",
+    "DirectoryLost",
     "Event",
     "EventLogDeleted",
     "EventLogEvent",
@@ -100,6 +127,8 @@ __all__ = [
     "HandshakeCompleted",
     "MediaStatistics",
     "MessageStreamCreated",
+    "NodeJoined",
+    "NodeLost",
     "PeerEvent",
     "PlayEvent",
     "PlayRefused",
@@ -109,6 +138,11 @@ __all__ = [
     "PublishRefused",
     "PublishStarted",
     "PublishStopped",
+    "PullConnected",
+    "PullConnecting",
+    "PullEnded",
+    "PullEvent",
+    "PullFailed",
     "RecordingDeleted",
     "RecordingEvent",
     "RecordingFailed",
@@ -119,5 +153,6 @@ __all__ = [
     "ServerStarted",
     "ServerStopped",
     "StreamEvent",
+    "StreamMoved",
     "event_types",
 ]

@@ -22,6 +22,8 @@ class ServerStarted(RelayEvent):
     version: str
     #: The host name of the machine.
     host: str
+    #: The name of the server among others, if it has one: `--node-name`, or that of a node of a cluster.
+    node: str | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -75,6 +75,7 @@ class Window:
     Attributes:
         version: Changes whenever the playlist does.
         has_ended: Whether nothing will be added any more.
+        was_cut: Whether segments had to go before their time, because they did not fit into the memory.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Window:
         self.targets = targets
         self.version = 0
         self.has_ended = False
+        self.was_cut = False
         self.segments: deque[Segment] = deque()
         #: Parts whose segment is not complete.
         self.open: Segment | None = None
@@ -186,6 +188,7 @@ class Window:
             if self._former:
                 self._forget_first()
             else:
+                self.was_cut = True
                 self._remove_first()
         self._forget_configurations()
 

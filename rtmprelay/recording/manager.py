@@ -20,7 +20,7 @@ from rtmprelay.recording.recorder import Recorder
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.recording.status import RecordingStatus, RecordingTotals
 from rtmprelay.recording.writer import RecordingWriter
-from rtmprelay.streams.live_stream import LiveStream
+from rtmprelay.streams.live_stream import LiveStream, StreamOrigin
 from rtmprelay.streams.registry import StreamRegistry
 
 
@@ -179,7 +179,8 @@ class RecordingManager:
         return totals
 
     def _new_recorder(self, stream: LiveStream) -> Recorder | None:
-        if stream.key not in self._chosen and not self.settings.wants(stream.key):
+        is_published_here = stream.origin is StreamOrigin.PUBLISHED
+        if stream.key not in self._chosen and not self.settings.wants(stream.key, is_published_here):
             return None
         thread = self._thread
         files = FlvFiles(stream.key, self._context)

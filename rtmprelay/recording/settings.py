@@ -61,9 +61,11 @@ class RecordingSettings:
     #: Bytes at the start of each file for the metadata and the keyframe index.
     metadata_space: int = DEFAULT_SPACE
 
-    def wants(self, stream_key: str) -> bool:
-        """Whether a stream is recorded as soon as it begins."""
-        return self.record_all or any(fnmatch.fnmatchcase(stream_key, glob) for glob in self.match)
+    def wants(self, stream_key: str, is_published_here: bool = True) -> bool:
+        """Whether a stream is recorded as soon as it begins. What is fetched from elsewhere must be named."""
+        return (self.record_all and is_published_here) or any(
+            fnmatch.fnmatchcase(stream_key, glob) for glob in self.match
+        )
 
     @property
     def has_segments(self) -> bool:

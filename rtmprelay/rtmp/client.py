@@ -15,11 +15,13 @@ from twisted.python.failure import Failure
 from typing_extensions import override
 from zope.interface import implementer
 
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.errors import DestinationRefusedError, LocalProtocolError
 from rtmprelay.media import MediaFrame
 from rtmprelay.quantities import MEBIBYTE
 from rtmprelay.rtmp.connection import RtmpConnection
 from rtmprelay.rtmp.encoding import shared_encoder
+from rtmprelay.secret import Secret
 from rtmprelay.session.adobe import wants_authentication
 from rtmprelay.session.client import ClientSession
 from rtmprelay.session.reports import (
@@ -42,6 +44,7 @@ from rtmprelay.session.reports import (
 )
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.frames import FrameBatch, live_frame
+from rtmprelay.wire.commands import NODE_PROPERTY, StatusCode
 from rtmprelay.wire.limits import ConnectionLimits
 from rtmprelay.wire.url import RtmpUrl
 
@@ -65,7 +68,7 @@ _SHORTEST_SECRET = 6
 _REFUSALS = ("BadName", "Denied", "Rejected", "Failed", "Unauthorized", "InvalidApp", "StreamNotFound")
 
 #: Enhanced RTMP: the server asks the client to reconnect, perhaps to another machine of the same name.
-RECONNECT_REQUEST = "NetConnection.Connect.ReconnectRequest"
+RECONNECT_REQUEST = StatusCode.RECONNECT_REQUEST
 
 #: Frames, and bytes of them, that are kept until `deliver_to` is called.
 MAX_EARLY_FRAMES = 4096
@@ -86,6 +89,8 @@ class ClientSettings:
     )
     #: Called with each step that is done: "tcp", "tls", "handshake", "connect", "publish" or "play".
     progress: Callable[[str], None] = lambda step: None
+    #: What this relay shows to another relay that it fetches from; see `node_pass`.
+    node_pass: Secret = attrs.field(factory=lambda: Secret(""))
 
 
 @implementer(IHandshakeListener)
@@ -104,7 +109,9 @@ class RtmpClientProtocol(RtmpConnection[ClientSession]):
         self, url: RtmpUrl, clock: IReactorTime, settings: ClientSettings, auth_query: str = ""
     ) -> None:
         app, tc_url = _with_query(url.app_with_query, auth_query), _with_query(url.tc_url, auth_query)
-        session = ClientSession(app, tc_url, chunk_size=CLIENT_CHUNK_SIZE)
+        shown = settings.node_pass
+        properties: dict[str, AmfValue] = {NODE_PROPERTY: shown.reveal()} if shown else {}
+        session = ClientSession(app, tc_url, chunk_size=CLIENT_CHUNK_SIZE, properties=properties)
         super().__init__(session, clock, settings.limits, url.location)
         self.url = url
         self.when_accepted: Deferred[RtmpClientProtocol] = Deferred(lambda _: self.close_now("cancelled"))
@@ -127,9 +134,9 @@ class RtmpClientProtocol(RtmpConnection[ClientSession]):
         self._settings.progress("tls")
 
     def _timed_out(self, timeout: float) -> None:
-        self._refuse(TwistedTimeoutError(f"no answer within {timeout:g} s"))
+        self.close_for(TwistedTimeoutError(f"no answer within {timeout:g} s"))
 
-    def _refuse(self, error: Exception) -> None:
+    def close_for(self, error: Exception) -> None:
         """Close, with this error as the reason."""
         self._refusal = error
         self.close_now(str(error))
@@ -182,9 +189,9 @@ class RtmpClientProtocol(RtmpConnection[ClientSession]):
         # A server may send 16 MiB of text.
         description = status.description[:_LONGEST_ANSWER]
         if not self._accepted and wants_authentication(description):
-            self._refuse(AuthenticationWantedError(description))
+            self.close_for(AuthenticationWantedError(description))
         else:
-            self._refuse(DestinationRefusedError(_refusal_text(status, self.url)))
+            self.close_for(DestinationRefusedError(_refusal_text(status, self.url)))
 
     @override
     def closed(self, reason: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from twisted.internet.defer import Deferred
 
 from rtmprelay import events
+from rtmprelay.rtmp.node_pass import NodePass, NodeRefusedError
 from rtmprelay.session.adobe import LoginAccepted, LoginRefused
 from rtmprelay.session.reports import ConnectRequested
 from rtmprelay.wire.commands import StatusCode
@@ -20,20 +21,62 @@ class Connecting:
 
     Attributes:
         user: The user whose password the `connect` has proved.
+        can_reconnect: Whether the client understands a request to connect anew.
     """
 
     def __init__(self, connection: RtmpServerProtocol) -> None:
         self.user: str | None = None
+        self.can_reconnect = False
+        self._node: NodePass | None = None
         self._connection = connection
         self._check: Deferred[None] | None = None
 
     def requested(self, request: ConnectRequested, now: float) -> None:
         """Check the login, and answer at once or later: nothing else of the client is read meanwhile."""
         connection = self._connection
+        self.can_reconnect = request.can_reconnect
+        if request.node_pass:
+            try:
+                self._node = connection.factory.node.check(request.node_pass)
+            except NodeRefusedError as refused:
+                self._refuse(request, str(refused), str(refused))
+                return
+        if self._node is not None and self._node.notice:
+            self._take_notice(request, self._node)
+            return
+        if self.is_cluster_node:
+            self._accept(request, None)
+            return
         logins = connection.factory.logins
         check = logins.check(connection.client_host, request.app, request.credentials, now)
         self._check = check.addCallback(self._checked, request).addErrback(connection.handling_failed)
         connection.unread.leave(request.request_id)
+
+    @property
+    def is_cluster_node(self) -> bool:
+        """Whether the client is a node of the cluster."""
+        return self._node is not None and self._node.is_proved
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """The nodes that a request of the client has come through."""
+        return () if self._node is None else self._node.chain
+
+    def _take_notice(self, request: ConnectRequested, node: NodePass) -> None:
+        """Another node tells something, or asks: accepting its `connect` means yes."""
+        connection = self._connection
+
+        def answered(refusal: str | None) -> None:
+            if connection.is_closing:
+                return
+            if refusal is None:
+                connection.session.accept(request.request_id)
+            else:
+                connection.session.reject(request.request_id, StatusCode.CONNECT_REJECTED, refusal)
+            connection.close_soon("a notice of another node")
+            connection.flush()
+
+        connection.factory.take_notice(node).addCallback(answered).addErrback(connection.handling_failed)
 
     def cancel(self) -> None:
         """The client is gone."""
@@ -45,7 +88,8 @@ class Connecting:
         if connection.is_closing:
             return
         if isinstance(login, LoginRefused):
-            self._refuse(request, login)
+            reason = "the user or the password is wrong" if login.wrong else "it was asked for a user"
+            self._refuse(request, login.description, reason, is_told=login.wrong)
         else:
             self._accept(request, login)
         connection.flush()
@@ -66,11 +110,10 @@ class Connecting:
             )
         )
 
-    def _refuse(self, request: ConnectRequested, login: LoginRefused) -> None:
+    def _refuse(self, request: ConnectRequested, description: str, reason: str, is_told: bool = True) -> None:
         connection = self._connection
-        connection.session.reject(request.request_id, StatusCode.CONNECT_REJECTED, login.description)
-        reason = "the user or the password is wrong" if login.wrong else "it was asked for a user"
-        if login.wrong:
+        connection.session.reject(request.request_id, StatusCode.CONNECT_REJECTED, description)
+        if is_told:
             connection.report_refusal(
                 events.ConnectRefused(
                     connection=connection.connection_id,

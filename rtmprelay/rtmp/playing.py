@@ -8,7 +8,7 @@ from typing_extensions import override
 from zope.interface import implementer
 
 from rtmprelay import events
-from rtmprelay.access.request import Action
+from rtmprelay.access.request import Action, Verdict, refused
 from rtmprelay.errors import LimitExceededError
 from rtmprelay.interfaces import IFrameSubscriber
 from rtmprelay.rtmp.encoding import shared_encoder
@@ -80,9 +80,9 @@ class Playing:
         """Ask the gate whether the client may play."""
         self.connection.ask_permission(Action.PLAY, request, self._allowed, self._refused)
 
-    def _refused(self, request: PlayRequested, reason: str) -> None:
-        self._reject(request, StatusCode.PLAY_FAILED, reason)
-        self.connection.request_refused(reason)
+    def _refused(self, request: PlayRequested, verdict: Verdict) -> None:
+        self._reject(request, StatusCode.PLAY_FAILED, verdict.reason)
+        self.connection.request_refused(verdict.reason)
 
     def _reject(self, request: PlayRequested, code: str, reason: str) -> None:
         connection = self.connection
@@ -106,7 +106,7 @@ class Playing:
             connection.count_refusal()
             return
         except LimitExceededError as full:
-            self._refused(request, str(full))
+            self._refused(request, refused(str(full)))
             return
         connection.session.accept(request.request_id)
         # The answer must arrive before the first frame.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zope.interface import implementer
 
 from rtmprelay import events
-from rtmprelay.access.request import Action
+from rtmprelay.access.request import Action, Verdict, refused
 from rtmprelay.flv import AnyCodec, display_name
 from rtmprelay.interfaces import IStreamPublisher
 from rtmprelay.session.reports import PublishRequested
@@ -127,9 +127,11 @@ class Publishing:
         """Ask the gate whether the client may publish."""
         self.connection.ask_permission(Action.PUBLISH, request, self._allowed, self._refused)
 
-    def _refused(self, request: PublishRequested, reason: str) -> None:
-        self._reject(request, StatusCode.PUBLISH_DENIED, reason)
-        self.connection.request_refused(reason)
+    def _refused(self, request: PublishRequested, verdict: Verdict) -> None:
+        code = StatusCode.PUBLISH_BAD_NAME if verdict.is_busy else StatusCode.PUBLISH_DENIED
+        self._reject(request, code, verdict.reason)
+        if not verdict.is_busy:
+            self.connection.request_refused(verdict.reason)
 
     def _reject(self, request: PublishRequested, code: str, reason: str) -> None:
         connection = self.connection
@@ -148,7 +150,7 @@ class Publishing:
         memory = connection.factory.memory
         if memory is not None and not memory.take_publisher():
             connection.factory.refused_by_limit["memory_budget"] += 1
-            self._refused(request, memory.refusal)
+            self._refused(request, refused(memory.refusal))
             return
         key = str(request.key)
         stream_id = request.stream_id

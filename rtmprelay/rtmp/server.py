@@ -274,6 +274,26 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         # Last, because a caller that waits for the end expects all events to have come before.
         self.factory.forget(self)
 
+    @property
+    def is_cluster_node(self) -> bool:
+        """Whether the client is a node of the cluster."""
+        return self._connecting.is_cluster_node
+
+    @property
+    def publishes(self) -> bool:
+        """Whether the client publishes now."""
+        return bool(self._publishing.publications)
+
+    def ask_to_reconnect(self) -> None:
+        """Ask the client to connect anew, if it understands that; all others notice nothing."""
+        if self._connecting.can_reconnect and not self.is_closing:
+            self.session.request_reconnect("This server is about to stop")
+            self.flush()
+
+    def send_away(self) -> None:
+        """End the connection with a word of goodbye."""
+        self.shut_down()
+
     def end_plays(self, reason: str) -> bool:
         """End all that the client plays; whether it plays anything."""
         playing = list(self._playing.players)
@@ -315,7 +335,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         action: Action,
         request: _Request,
         allowed: Callable[[_Request, float], None],
-        refused: Callable[[_Request, str], None],
+        refused: Callable[[_Request, Verdict], None],
     ) -> None:
         """Ask the gate, and call `allowed` or `refused` with its verdict, at once or later."""
         access = AccessRequest(
@@ -325,6 +345,8 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             connection=self.connection_id,
             protocol="rtmp",
             credentials=Credentials(without_login(request.credentials), self._connecting.user),
+            chain=self._connecting.chain,
+            is_cluster_node=self.is_cluster_node,
         )
 
         def decided(verdict: Verdict) -> None:
@@ -335,7 +357,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
                 self._granted[request.stream_id] = access
                 allowed(request, self._clock.seconds())
             else:
-                refused(request, verdict.reason)
+                refused(request, verdict)
             self.flush()
             self.unread.read_again()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
@@ -21,6 +22,7 @@ from rtmprelay.machine import OpenFiles
 from rtmprelay.memory import MemoryPool
 from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.rtmp.admission import Admission, AdmissionLimits
+from rtmprelay.rtmp.node_pass import NodeIdentity, NodePass
 from rtmprelay.rtmp.permission import Logins
 from rtmprelay.rtmp.reading_pace import ReadingPace
 from rtmprelay.rtmp.recheck import Granted
@@ -43,6 +45,10 @@ class ServerSettings:
     max_publisher_kbps: int | None = None
     #: Seconds between two events with the statistics of a connection.
     statistics_interval: float = 30.0
+
+
+def _refuse_notice(node: NodePass) -> Deferred[str | None]:
+    return succeed("this relay is in no cluster")
 
 
 class RefusedConnection(Protocol):
@@ -79,6 +85,10 @@ class RtmpServerFactory(_ServerFactory):
         #: Decides who may publish and play.
         self.gate = gate or Gate((), clock)
         self.logins = Logins(self.gate)
+        #: This relay among others: reads what they show when they fetch a stream from here.
+        self.node = NodeIdentity("")
+        #: Called with what another node tells; fires with the reason why it is refused, or with None.
+        self.take_notice: Callable[[NodePass], Deferred[str | None]] = _refuse_notice
         self.registry = registry if registry is not None else StreamRegistry()
         self.events = event_bus or EventBus()
         self.settings = settings or ServerSettings()

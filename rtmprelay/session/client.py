@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.errors import LocalProtocolError
@@ -41,7 +41,11 @@ class ClientSession:
         tc_url: str,
         chunk_size: int = LARGEST_OUTGOING_CHUNK_SIZE,
         use_digest: bool = True,
+        properties: Mapping[str, AmfValue] | None = None,
     ) -> None:
+        """Args:
+        properties: More properties of `connect`.
+        """
         limits = ConnectionLimits()
         self.channel = MessageChannel(ClientHandshake(use_digest=use_digest), limits, chunk_size)
         #: What `bytes_to_send` would return, in parts: empty if there is nothing to send.
@@ -53,6 +57,7 @@ class ClientSession:
             "type": "nonprivate",
             "flashVer": "FMLE/3.0 (compatible; rtmprelay)",
             "tcUrl": tc_url,
+            **(properties or {}),
         }
         self._intake = MediaIntake(limits)
         self._connect_sent = False

@@ -38,6 +38,10 @@ class ConnectRequested:
     #: The name of the client's software, for the log.
     client: str
     credentials: Secret
+    #: Whether the client understands a request to reconnect.
+    can_reconnect: bool = False
+    #: What another relay shows that fetches from here; empty for all other clients.
+    node_pass: Secret = attrs.field(factory=lambda: Secret(""))
 
 
 @attrs.frozen

@@ -188,9 +188,17 @@ class ServerSession:
         self._application = read_application(request.properties, self._limits.stream_name_size)
         client = request.properties.get("flashVer")
         client_name = client[:80] if isinstance(client, str) else ""
+        node_pass = request.properties.get(commands.NODE_PROPERTY)
         request_id = self.requests.add(ConnectRequest(request.transaction_id))
         reports.append(
-            ConnectRequested(request_id, self._application.app, client_name, self._application.credentials)
+            ConnectRequested(
+                request_id,
+                self._application.app,
+                client_name,
+                self._application.credentials,
+                commands.can_reconnect(request.properties),
+                Secret(node_pass if isinstance(node_pass, str) else ""),
+            )
         )
 
     def _on_create_stream(self, transaction_id: float, reports: list[SessionReport]) -> None:
@@ -307,6 +315,10 @@ class ServerSession:
     def is_pending(self, request_id: int) -> bool:
         """Whether a request still needs an answer: the client may have cancelled it."""
         return request_id in self.requests
+
+    def request_reconnect(self, description: str) -> None:
+        """Ask the client to connect anew, perhaps to another server of the same name."""
+        self.channel.send(replies.status(0, StatusCode.RECONNECT_REQUEST, description))
 
     def accept(self, request_id: int) -> None:
         """Grant a request. If the client has cancelled it, nothing happens."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
@@ -28,6 +29,17 @@ from rtmprelay.streams.timeline import Timeline
 _METADATA_SECONDS = 20
 
 _seconds = attrgetter("seconds")
+
+
+class StreamOrigin(enum.Enum):
+    """Where the frames of a stream come from."""
+
+    #: A publisher of this relay.
+    PUBLISHED = enum.auto()
+    #: Another server, as a rule of this relay's operator says.
+    PULLED = enum.auto()
+    #: Another node of the cluster, which sends it to destinations and records it.
+    CLUSTER = enum.auto()
 
 
 @attrs.define(eq=False)
@@ -66,6 +78,7 @@ class LiveStream:
         self.key = key
         self._limits = limits or StreamLimits()
         self.publisher: IStreamPublisher | None = None
+        self.origin = StreamOrigin.PUBLISHED
         self.started_at = 0.0
         self.last_frame_at = 0.0
         self.video_codec: AnyCodec | None = None
@@ -143,6 +156,21 @@ class LiveStream:
             self._timeline.resume(cache.newest, now - cache.newest_at)
         self._call_all(lambda subscriber: subscriber.publisher_returned())
         self._call_all(lambda subscriber: subscriber.begin([], False))
+
+    def publisher_replaced(self, publisher: IStreamPublisher, now: float) -> None:
+        """The same stream comes from another publisher from now on."""
+        self.splice(now)
+        self.publisher = publisher
+        self.started_at = self.last_frame_at = now
+        self.counters = StreamCounters()
+        self._forget_content()
+
+    def splice(self, now: float) -> None:
+        """Other frames follow from the same publisher, with timestamps of their own: they go on where these end."""
+        self.flush()
+        cache = self._cache
+        if cache.newest is not None:
+            self._timeline.resume(cache.newest, now - cache.newest_at)
 
     def publisher_left(self) -> None:
         """The publisher is gone; subscribers stay."""

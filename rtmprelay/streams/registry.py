@@ -11,7 +11,7 @@ from rtmprelay.interfaces import IFrameSubscriber, IStreamObserver, IStreamPubli
 from rtmprelay.streams.accounting import AudienceAccount
 from rtmprelay.streams.consumer import Player, players
 from rtmprelay.streams.limits import StreamLimits
-from rtmprelay.streams.live_stream import LiveStream, StreamCounters
+from rtmprelay.streams.live_stream import LiveStream, StreamCounters, StreamOrigin
 from rtmprelay.streams.merging import Merging
 
 
@@ -56,11 +56,31 @@ class StreamRegistry:
         """The stream of this key, if there is one."""
         return self._streams.get(key)
 
-    def publish(self, key: str, publisher: IStreamPublisher, now: float) -> LiveStream:
+    def publish(
+        self,
+        key: str,
+        publisher: IStreamPublisher,
+        now: float,
+        origin: StreamOrigin = StreamOrigin.PUBLISHED,
+    ) -> LiveStream:
         """Make somebody the publisher of a stream; one that has gone silent gives way."""
         stream = self._streams.get(key)
         if stream is None:
             stream = LiveStream(key, self._limits, self._merging)
+        elif (
+            stream.publisher is not None
+            and stream.origin is StreamOrigin.CLUSTER
+            and origin is not stream.origin
+        ):
+            # It was fetched from another node until now. Its viewers go on without noticing.
+            fetched = stream.publisher
+            self.received.add(stream.counters)
+            stream.publisher_replaced(publisher, now)
+            stream.origin = origin
+            fetched.publish_superseded()
+            for observer in self._observers:
+                self._tell(observer.stream_started, stream)
+            return stream
         elif stream.publisher is not None:
             if not stream.is_silent(now):
                 raise StreamBusyError(f"{key} has a publisher already ({stream.publisher.connection_id})")
@@ -68,6 +88,7 @@ class StreamRegistry:
             self._stop(stream, clean=False)
             silent.publish_superseded()
         self._streams[key] = stream
+        stream.origin = origin
         stream.publisher_joined(publisher, now)
         for observer in self._observers:
             self._tell(observer.stream_started, stream)

@@ -187,6 +187,16 @@ def _flag(command: Command, index: int) -> bool:
     return bool(value) if isinstance(value, int | float) else True
 
 
+def can_reconnect(properties: Mapping[str, AmfValue]) -> bool:
+    """Whether the properties of `connect` say that the client understands a request to reconnect."""
+    capabilities = properties.get("capsEx")
+    return (
+        isinstance(capabilities, float)
+        and 0 <= capabilities < 256
+        and bool(int(capabilities) & CAN_RECONNECT)
+    )
+
+
 def _read_connect(command: Command) -> Connect:
     properties = command.command_object if isinstance(command.command_object, dict) else {}
     return Connect(command.transaction_id, properties)
@@ -251,6 +261,14 @@ def read_client_command(command: Command) -> ClientCommand:
 # -- answers -------------------------------------------------------------------------------------------------
 
 
+#: The property of `connect` in which a relay tells another relay for whom it asks; `rtmp/node_pass.py` reads it.
+NODE_PROPERTY = "relayNodes"
+
+
+#: The bit of `capsEx` in `connect` by which a client says that it understands a request to reconnect (Enhanced RTMP).
+CAN_RECONNECT = 1
+
+
 class StatusCode:
     """The codes of answers and of `onStatus`."""
 
@@ -267,6 +285,7 @@ class StatusCode:
     PLAY_FAILED = "NetStream.Play.Failed"
     PLAY_STREAM_NOT_FOUND = "NetStream.Play.StreamNotFound"
     PLAY_PUBLISH_NOTIFY = "NetStream.Play.PublishNotify"
+    RECONNECT_REQUEST = "NetConnection.Connect.ReconnectRequest"
     PLAY_UNPUBLISH_NOTIFY = "NetStream.Play.UnpublishNotify"
     PAUSE_NOTIFY = "NetStream.Pause.Notify"
     UNPAUSE_NOTIFY = "NetStream.Unpause.Notify"

@@ -52,7 +52,7 @@ class Change:
             root.sync()
         self.run = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
         self._root = root
-        self._versions = Versions.open_or_create(root)
+        self._versions = Versions.open(root)
         current = self._versions.newest()
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             found = threads.map(lambda name: DeltaFolder.open(root / name), TABLES)

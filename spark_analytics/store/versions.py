@@ -76,17 +76,6 @@ class Versions:
             raise CatalogueError(f"A newer version of this program wrote {root}: use that one.")
         return cls(root, folder)
 
-    @classmethod
-    def open_or_create(cls, root: Place) -> Versions:
-        """The same, where something is to be published."""
-        found = cls.open(root)
-        if found._folder is None:
-            try:
-                return cls(root, DeltaFolder.create(root / NAME, _SCHEMA, ()))
-            except CatalogueBusyError:
-                return cls.open(root)
-        return found
-
     def newest(self) -> Version:
         """The version that this was opened at."""
         if self._folder is None or not self._folder.version:
@@ -141,7 +130,8 @@ class Versions:
         Raises:
             CatalogueBusyError: Somebody else has published since this was opened.
         """
-        assert self._folder is not None
+        if self._folder is None:
+            self._folder = DeltaFolder.create(self.root / NAME, _SCHEMA, ())
         rows: list[dict[str, Any]] = [
             {"table": name, "version": pin.version, "schema": pin.schema}
             for name, pin in sorted(pins.items())

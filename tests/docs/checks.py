@@ -31,6 +31,7 @@ from rtmprelay.config.settings_file import read_settings_file
 from rtmprelay.destinations.config_file import parse_relay_config
 from rtmprelay.events import event_types
 from rtmprelay.events.lines import COMMON_FIELDS
+from rtmprelay.pulls.config_file import parse_pulls
 from rtmprelay.secret import Secret
 from tests.access.helpers import access_request
 from tests.docs import parsers
@@ -70,6 +71,8 @@ INCLUDED_FILES = {
     "statsd_plugin.py": "tests/docs/test_examples.py",
     "statsd_sink.py": "tests/docs/test_examples.py",
     "haproxy.cfg": "tests/docs/test_examples.py",
+    "haproxy-nodes.cfg": "tests/cluster/test_howto.py",
+    "rtmprelay@.service": "tests/service/test_deployment.py",
     "nginx-http.conf": "tests/docs/test_examples.py",
     "hls-nginx.conf": "tests/service/test_cdn.py",
     "hls-varnish.vcl": "tests/service/test_cdn.py",
@@ -84,6 +87,7 @@ RUN_ELSEWHERE = {
     ("README.md", "python"): "tests/docs/test_readme.py",
     ("docs/catalogue.rst", "python"): "tests/docs/test_spark_pages.py",
     ("docs/catalogue.rst", "sql"): "tests/spark/test_documented_sql.py",
+    ("docs/howto/nodes.rst", "sh"): "tests/cluster/test_howto.py",
     ("docs/howto/plugins.rst", "sh"): "tests/docs/test_examples.py",
     ("docs/audience.rst", "sql"): "tests/spark/test_documented_sql.py",
 }
@@ -240,7 +244,9 @@ def check_toml(block: Block, folder: Path) -> None:
 def check_json(block: Block, folder: Path) -> None:
     """A relay configuration, keys, an event, a question to an authorizer, or a token: each by the code that it is for."""
     document = json.loads(block.text)
-    if "destinations" in document:
+    if "pulls" in document:
+        assert parse_pulls(block.text, dict.fromkeys(variables(block.text), "a-key"), folder)
+    elif "destinations" in document:
         text = block.text.replace('"/etc/', f'"{folder}/etc/')
         assert parse_relay_config(text, dict.fromkeys(variables(text), "a-key"), folder)
     elif "streams" in document:

@@ -17,7 +17,15 @@ DOCS = ROOT / "docs"
 #: Directives of pages that show no code of others: what is made from the code, and what holds pages together.
 HARMLESS_DIRECTIVES = frozenset(
     {"toctree", "image", "figure", "list-table", "note", "warning", "autoclass", "automodule"}
-    | {"twistd-options", "command-line", "relay-fields", "limit-list", "event-list", "plugin-list"}
+    | {
+        "twistd-options",
+        "command-line",
+        "relay-fields",
+        "pull-fields",
+        "limit-list",
+        "event-list",
+        "plugin-list",
+    }
     | {"interface", "unreleased"}
 )
 

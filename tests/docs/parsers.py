@@ -155,6 +155,8 @@ def read_systemctl(words: Sequence[str]) -> None:
     """Structural: the units are those that the pages offer."""
     for word in words[2:]:
         unit = word if "." in word else f"{word}.service"
+        # An instance has the unit of its template.
+        unit = re.sub(r"@\d+\.", "@.", unit)
         assert word.startswith("--") or (EXAMPLES / unit).is_file(), word
 
 

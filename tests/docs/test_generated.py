@@ -17,6 +17,7 @@ from rtmprelay.config.options import Options
 from rtmprelay.config.relay import RelayConfig
 from rtmprelay.destinations.config_file import _DestinationEntry
 from rtmprelay.events import event_types
+from rtmprelay.pulls.config_file import _PullEntry
 from tests.docs.pages import DOCS
 
 
@@ -59,6 +60,11 @@ def test_every_limit_as_it_can_be_written(from_code: ModuleType) -> None:
 def test_every_field_of_the_relay_configuration(from_code: ModuleType) -> None:
     made = lines_of(from_code.RelayFields)
     assert re.findall(r"\* - ``(\w+)``", made) == [field.name for field in attrs.fields(_DestinationEntry)]
+
+
+def test_every_field_of_a_pull(from_code: ModuleType) -> None:
+    made = lines_of(from_code.PullFields)
+    assert re.findall(r"\* - ``(\w+)``", made) == [field.name for field in attrs.fields(_PullEntry)]
 
 
 def test_every_event_with_its_fields(from_code: ModuleType) -> None:

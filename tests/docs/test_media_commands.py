@@ -16,6 +16,9 @@ from tests.service.interop import FFmpeg
 
 TUTORIALS = "docs/tutorials/"
 
+#: A page with several relays, whose commands tests/cluster/test_howto.py types.
+NODES = "docs/howto/nodes.rst"
+
 MOVIE = (
     "-f lavfi -i testsrc2=size=160x90:rate=25 -f lavfi -i sine=frequency=440"
     " -t 1 -c:v libx264 -preset ultrafast -g 10 -pix_fmt yuv420p -c:a aac"
@@ -31,6 +34,7 @@ def lines_with(*programs: str) -> list[tuple[Block, str]]:
         for block in blocks()
         if block.language in {"sh", "text", ""}
         and not block.page.startswith(TUTORIALS)
+        and block.page != NODES
         and block.file is None
         for line in shell_lines(block.text)
         if line.split()[0] in programs

@@ -186,9 +186,9 @@ def test_codec_that_an_mp4_cannot_hold_is_left_out_and_told_once() -> None:
 
 
 def test_dates_follow_an_encoder_whose_clock_is_slow() -> None:
-    world = Rendition()
+    world = Rendition(part=1.0)
     world.send(VIDEO_ONLY)
-    for frame in pictures(300):
+    for frame in pictures(300, rate=5):
         # A minute of it takes 61 seconds.
         world.send([frame], now=BEGAN + frame.timestamp_ms / 1000 * 61 / 60)
     last = world.read().complete_segments[-1]
@@ -255,6 +255,34 @@ def any_frames(draw: st.DrawFn) -> list[MediaFrame]:
                 )
 
     return [*start, *made()]
+
+
+OTHER_HEADER = avc_header(bytes.fromhex("0142c00dffe1000467420000" + "01000468010203"))
+
+
+@given(
+    st.lists(any_frames(), min_size=1, max_size=4),
+    st.lists(st.sampled_from([True, False]), min_size=4, max_size=4),
+    st.sampled_from([0.0, 0.2, 0.333, 1.0]),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_publishers_after_each_other_give_playlists_that_keep_the_rules(
+    broadcasts: list[list[MediaFrame]], others: list[bool], part: float
+) -> None:
+    """Each publisher begins where it likes, with the codecs that it likes, after a while or at once."""
+    world = Rendition(part=part, window=5.0)
+    now = BEGAN
+    for number, frames in enumerate(broadcasts):
+        if number:
+            world.packager.publisher_returned()
+            now += 0.5 * number
+        for frame in frames:
+            changed = OTHER_HEADER if others[number] and frame.payload[:2] == b"\x17\0" else frame
+            world.send([changed], now=now)
+            now += 0.033
+    world.end()
+    if world.checker.count:
+        world.checker.assert_clean()
 
 
 @given(any_frames(), st.sampled_from([0.0, 0.2, 0.333, 1.0]), st.sampled_from([0.5, 2.0, 6.0]))

@@ -29,6 +29,16 @@ TWISTD = [
 ]
 TWIST = [sys.executable, "-m", "twisted"]
 
+#: Passes an open port as file descriptor 3, as systemd does, and becomes the server.
+LIKE_SYSTEMD = """
+import os, sys
+listening = int(sys.argv[1])
+os.dup2(listening, 3)
+os.set_inheritable(3, True)
+os.environ.update(LISTEN_FDS="1", LISTEN_FDNAMES="rtmprelay.socket", LISTEN_PID=str(os.getpid()))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
 #: In the foreground, without a pid file.
 FOREGROUND = ("-n", "--pidfile=")
 

@@ -20,21 +20,11 @@ from rtmprelay.config.options import Options
 from rtmprelay.flv.repair import inspect
 from rtmprelay.session.reports import PlayAccepted, PublishAccepted, StatusReceived
 from tests.helpers import group, start_frames
-from tests.service.command import FOREGROUND, TWISTD, BlockingClient, Server, refusal
+from tests.service.command import FOREGROUND, LIKE_SYSTEMD, TWISTD, BlockingClient, Server, refusal
 
 Start = Callable[..., Server]
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
-
-#: Passes an open port as file descriptor 3, as systemd does, and becomes the server.
-_LIKE_SYSTEMD = """
-import os, sys
-listening = int(sys.argv[1])
-os.dup2(listening, 3)
-os.set_inheritable(3, True)
-os.environ.update(LISTEN_FDS="1", LISTEN_FDNAMES="rtmprelay.socket", LISTEN_PID=str(os.getpid()))
-os.execv(sys.argv[2], sys.argv[2:])
-"""
 
 
 def test_server_listens_on_a_port_that_systemd_opened(start_server: Start) -> None:
@@ -42,7 +32,7 @@ def test_server_listens_on_a_port_that_systemd_opened(start_server: Start) -> No
         number = port.getsockname()[1]
         server = start_server(
             listen="systemd:domain=INET:index=0",
-            command=[sys.executable, "-c", _LIKE_SYSTEMD, str(port.fileno()), *TWISTD],
+            command=[sys.executable, "-c", LIKE_SYSTEMD, str(port.fileno()), *TWISTD],
             pass_fds=[port.fileno()],
         )
     server.wait_for_text("Listening on")
@@ -72,11 +62,14 @@ def test_server_becomes_another_user_once_its_port_is_open(start_server: Start, 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze here")
 def test_systemd_accepts_the_documented_unit(tmp_path: Path) -> None:
-    for name in ("rtmprelay.service", "rtmprelay.socket"):
+    for name in ("rtmprelay.service", "rtmprelay.socket", "rtmprelay@.service"):
         text = (EXAMPLES / name).read_text().replace("/opt/rtmprelay/bin/twistd", "/bin/true")
         (tmp_path / name).write_text(text)
     verify = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(tmp_path / "rtmprelay.service")],
+        [
+            *("systemd-analyze", "verify", "--man=no"),
+            *(str(tmp_path / "rtmprelay.service"), str(tmp_path / "rtmprelay@1.service")),
+        ],
         capture_output=True,
         text=True,
         timeout=60,

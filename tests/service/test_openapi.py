@@ -53,7 +53,7 @@ def template_of(path: str) -> str:
     """The documented path that matches a request."""
     path = path.partition("?")[0]
     path = re.sub(r"^/streams/live/test", "/streams/{app}/{name}", path)
-    return re.sub(r"^/destinations/[^/]+", "/destinations/{name}", path)
+    return re.sub(r"^/(destinations|pulls)/[^/]+", r"/\1/{name}", path)
 
 
 def check_response(method: str, path: str, response: Response) -> None:
@@ -130,6 +130,9 @@ async def test_readable_paths_answer_as_documented(running: Running) -> None:
         "/destinations/good",
         "/destinations/gone",
         "/control",
+        "/cluster",
+        "/health/live",
+        "/health/ready",
         "/metrics",
         "/",
     ):
@@ -151,8 +154,19 @@ async def test_changes_and_their_errors_answer_as_documented(running: Running) -
     assert (await running.request("DELETE", "/destinations/new?lasting=true")).status == 400
     assert (await running.request("DELETE", "/destinations/new")).status == 204
     assert (await running.request("DELETE", "/destinations/new")).status == 404
+    pull = {"name": "elsewhere", "url": "rtmp://127.0.0.1:1/app/{name}?key=k", "match": "other/*"}
+    check("NewPull", pull)
+    assert (await running.request("POST", "/pulls", pull)).status == 201
+    assert (await running.request("POST", "/pulls", pull)).status == 409
+    assert (await running.request("POST", "/pulls", {**pull, "name": "a", "always": True})).status == 400
+    assert (await running.request("GET", "/pulls")).json["pulls"]["elsewhere"]["status"] == "idle"
+    assert (await running.request("GET", "/pulls/elsewhere")).status == 200
+    assert (await running.request("DELETE", "/pulls/elsewhere")).status == 204
+    assert (await running.request("DELETE", "/pulls/elsewhere")).status == 404
     assert (await running.request("DELETE", "/streams/live/test/publisher")).status == 204
     assert (await running.request("DELETE", "/streams/live/test/publisher")).status == 404
+    assert (await running.request("POST", "/drain")).status == 202
+    assert (await running.request("GET", "/health/ready")).status == 503
 
 
 @real_reactor_test
@@ -188,6 +202,7 @@ def test_documented_paths_and_methods_are_those_of_the_server() -> None:
     assert named == {
         "/destinations/{name}",
         *(f"/destinations/{{name}}/{action}" for action in DESTINATION_ACTIONS),
+        "/pulls/{name}",
         "/streams/{name}",
         "/streams/{name}/publisher",
         *(f"/{{name}}.{kind}" for kind in MEDIA_KINDS),
@@ -202,6 +217,8 @@ def test_check_refuses_what_the_document_does_not_allow(wrong: dict[str, object]
     good = {
         "api_version": 1,
         "status": "ok",
+        "ready": True,
+        "not_ready_because": None,
         "version": "1",
         "uptime": 1.0,
         "last_updated": "2026-01-01T12:00:00.000Z",
@@ -221,6 +238,10 @@ def test_check_refuses_what_the_document_does_not_allow(wrong: dict[str, object]
             "outputs": 0,
             "scarcity": "none",
         },
+        "total_pulls": 0,
+        "connected_pulls": 0,
+        "failed_pulls": 0,
+        "pulls": {},
         "total_messages_sent": 0,
         "total_messages_dropped": 0,
         "total_bytes_sent": 0,

@@ -208,6 +208,9 @@ def test_page_says_that_a_stream_has_ended_and_begins_with_the_next_one(
     broadcast.stop_publishing()
     # After the window of 12 s nobody waits for the publisher any more.
     wait_for(page, "the end", state="ended")
+    page.open(f"{broadcast.url}/live/short/")
+    found = wait_for(page, "the end for those who come later", state="ended")
+    assert found["frames"] == 0
     broadcast.publish("short")
     after = wait_for(page, "a page that plays", state="playing")
     assert after["source"] != before["source"]

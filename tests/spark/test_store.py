@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -103,6 +104,23 @@ def test_what_is_not_published_never_was_and_leaves_no_file(tmp_path: Path) -> N
         write()
     assert paths(catalogue) == ["a"]
     assert data_files(catalogue, "recordings") == files
+
+
+def test_a_first_run_that_finds_nothing_makes_no_table(tmp_path: Path) -> None:
+    with Catalogue(tmp_path).change() as change:
+        assert not change.base.version
+    assert [path.name for path in tmp_path.iterdir()] == ["_lock"]
+
+
+def test_of_two_first_runs_the_second_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalogue = Catalogue(tmp_path)
+    with unlocked(monkeypatch), catalogue.change() as slow:
+        slow.add("sessions", table("sessions", stream="slow", started_at=DAY))
+        add(catalogue, "fast")
+        with pytest.raises(CatalogueBusyError, match="Somebody else has changed"):
+            slow.publish()
+    assert paths(catalogue) == ["fast"]
+    assert not catalogue.open().has("sessions")
 
 
 def test_a_change_goes_on_after_it_was_published(tmp_path: Path) -> None:
@@ -551,19 +569,20 @@ except OSError as error:
 """
 
 
-def test_a_store_that_is_read_only_is_read_and_not_changed(tmp_path: Path) -> None:
-    root = tmp_path / "catalogue"
-    write_once(Catalogue(root))
-    for folder in [tmp_path, *tmp_path.parents][:3]:
-        folder.chmod(0o755)
-    places = [root, *root.rglob("*")]
-    for place in places:
-        place.chmod(0o555 if place.is_dir() else 0o444)
-    try:
-        command = [sys.executable, "-c", _AS_NOBODY, str(root)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    finally:
+def test_a_store_that_is_read_only_is_read_and_not_changed() -> None:
+    # Not below the folder of pytest, which lets nobody else in.
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        root = Path(folder) / "catalogue"
+        write_once(Catalogue(root))
+        places = [root, *root.rglob("*")]
         for place in places:
-            place.chmod(0o755)
-    assert (done.returncode, done.stdout.split()) == (0, ["1", "PermissionError"]), done.stderr
-    assert assert_whole(Catalogue(root)) == 1
+            place.chmod(0o555 if place.is_dir() else 0o444)
+        try:
+            command = [sys.executable, "-c", _AS_NOBODY, str(root)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        finally:
+            for place in places:
+                place.chmod(0o755)
+        assert (done.returncode, done.stdout.split()) == (0, ["1", "PermissionError"]), done.stderr
+        assert assert_whole(Catalogue(root)) == 1

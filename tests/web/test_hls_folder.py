@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
+from zope.interface import provider
 
 from rtmprelay.outputs.hls import segment_writer
 from rtmprelay.outputs.hls.settings import HlsLimits, HlsSettings
@@ -15,6 +18,20 @@ from tests.web.hls import HlsWeb
 
 #: So little memory that most of a minute is on the disk.
 LITTLE = HlsLimits(hls_bytes=60_000)
+
+
+@pytest.fixture
+def caught_log() -> Iterator[list[str]]:
+    """What is logged, as text."""
+    lines: list[str] = []
+
+    @provider(ILogObserver)
+    def observe(event: LogEvent) -> None:
+        lines.append(formatEvent(event))
+
+    globalLogPublisher.addObserver(observe)
+    yield lines
+    globalLogPublisher.removeObserver(observe)
 
 
 def world(folder: Path, window: float = 60.0, begin_at: float = 0.0) -> HlsWeb:
@@ -123,6 +140,16 @@ def test_full_disk_costs_the_window_only(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.undo()
     web.pass_time(10, step=0.1)
     assert_whole(web, web.index())
+
+
+def test_window_that_does_not_fit_into_the_memory_is_cut_and_told_once(
+    caught_log: list[str],
+) -> None:
+    web = HlsWeb(HlsSettings(match=("*",), window=60.0), LITTLE)
+    web.begin()
+    web.pass_time(50, step=0.1)
+    assert web.hls.held_bytes <= LITTLE.hls_bytes
+    assert len([line for line in caught_log if "cannot go back 60 s" in line]) == 1
 
 
 def test_stream_whose_name_is_no_name_of_a_file_stays_in_memory(tmp_path: Path) -> None:

@@ -16,12 +16,14 @@ from rtmprelay.config.relay import RelayConfig
 from rtmprelay.events import ConnectionClosed
 from rtmprelay.files.disk import error_name
 from rtmprelay.interfaces import IFrameSubscriber
+from rtmprelay.pulls.settings import pull_from_option
 from rtmprelay.recording.status import QUEUE_FULL, TOO_LARGE, WAITING_FOR_KEYFRAME
 from rtmprelay.service import RelayService
 from rtmprelay.streams.accounting import DropReason
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.web.metrics.measurements import LAG_BUCKETS, OTHER, ReactorLag, StreamLabels
+from tests.cluster.harness import World
 from tests.helpers import group, start_frames
 from tests.streams.helpers import FakePublisher, ListingEncoder
 from tests.web.helpers import Client, Web, destination
@@ -78,6 +80,8 @@ class Watcher:
 def test_documented_metrics_are_those_of_the_collector() -> None:
     """Every metric has a row with its type and labels, and every row is a metric."""
     web = Web(destinations=[destination("far", enabled=False)])
+    web.service.pulls.add(pull_from_option("tv/*=rtmp://192.0.2.1/live", ()))
+    web.service.control._cluster = World().add("one").cluster
     web.publish()
     web.advance(2)
     web.get("/nothing")

@@ -48,6 +48,11 @@ def test_dashboard_is_not_on_the_media_port(name: str) -> None:
     assert HlsWeb(on_media_port=True).get(f"/assets/{name}").status == 404
 
 
+@pytest.mark.parametrize("path", ["/health/", "/metrics/", "/recordings/", "/streams/", "/assets/"])
+def test_paths_of_the_api_with_a_slash_are_no_page(path: str) -> None:
+    assert HlsWeb().get(path).status == 404
+
+
 @pytest.mark.parametrize("path", ["//", "/live//", "/live/film//", "/live//film/"])
 def test_no_page_without_a_name(path: str) -> None:
     assert HlsWeb().get(path).status == 404

@@ -74,6 +74,7 @@ class HlsBroadcast:
         self.name = broadcast_name(wall_clock())
         self._renditions: dict[int, HlsRendition] = {}
         self._left_out: set[str] = set()
+        self._told_cut = False
         self._waiting = WaitingRoom(clock, limits.hls_waiting)
         # The newest metadata and decoder configuration of the sound, for renditions that come later.
         self._sound_start: dict[object, MediaFrame] = {}
@@ -121,6 +122,7 @@ class HlsBroadcast:
             for rendition in self._renditions.values() or (self._rendition(0),):
                 has_changed |= rendition.take((frame,), now)
         if has_changed:
+            self._tell_if_cut()
             for rendition in self._renditions.values():
                 rendition.forget_texts()
             if self._waiting:
@@ -181,6 +183,16 @@ class HlsBroadcast:
     def file_of(self, name: MediaName) -> Path | None:
         """Where a piece of media is on a disk, if it is not in memory."""
         return self._renditions[name.rendition].file_of(name.piece, name.number)
+
+    def _tell_if_cut(self) -> None:
+        if not self._told_cut and any(window.was_cut for window in self.windows):
+            self._told_cut = True
+            self._log.warn(
+                "Viewers of {stream} cannot go back {window:g} s: that is more than hls_bytes of --limit in memory"
+                " (--hls-dir keeps segments as files)",
+                stream=self.key,
+                window=self._settings.window,
+            )
 
     def _note_left_out(self, reason: str) -> None:
         if reason not in self._left_out:

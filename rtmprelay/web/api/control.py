@@ -31,6 +31,9 @@ _NO_CONTENT = Response(b"", 204, cross_origin=False)
 #: The API adds no destination beyond this number: each costs metrics, and a connection for each of its streams.
 MAX_DESTINATIONS = 500
 
+#: The same for pulls: every request for a stream that is not here looks at all of them.
+MAX_PULLS = 100
+
 
 class NotThereError(ConfigError):
     """There is nothing of this name."""
@@ -62,6 +65,19 @@ class RelayControl(Protocol):
 
     def reconnect_destination(self, name: str) -> None:
         """Close a destination's connections, or stop waiting for the next attempt, and connect now."""
+
+    def drain(self) -> None:
+        """Take nobody new, and send everybody away little by little."""
+
+    @property
+    def pull_count(self) -> int:
+        """How many pulls there are."""
+
+    def add_pull(self, entry: Mapping[str, object]) -> str:
+        """Add a pull, described as in the configuration file; returns its name."""
+
+    def remove_pull(self, name: str) -> None:
+        """Remove a pull."""
 
     def end_publish(self, key: str) -> None:
         """Disconnect the publisher of a stream."""
@@ -149,6 +165,43 @@ class Control:
         if destination is None:
             raise NotThereError(f"there is no destination {name!r} any more")
         return Response(document(destination), status, headers=headers, cross_origin=False)
+
+    def drain(self, request: RelayRequest) -> Deferred[Response]:
+        """POST /drain"""
+
+        async def drain(request: RelayRequest) -> Response:
+            self._relay.drain()
+            self._applied(request, "drain begun", "")
+            return Response(document({"draining": True}), 202, cross_origin=False)
+
+        return self._change(request, drain)
+
+    # -- pulls ----------------------------------------------------------------------------------------------
+
+    def add_pull(self, request: RelayRequest) -> Deferred[Response]:
+        """POST /pulls"""
+
+        async def add(request: RelayRequest) -> Response:
+            if self._relay.pull_count >= MAX_PULLS:
+                raise HttpError(409, f"there are {MAX_PULLS} pulls already: remove some first")
+            name = self._relay.add_pull(read_json_object(request))
+            self._applied(request, "pull added", name)
+            location = f"/pulls/{quote(name, safe='')}".encode()
+            added = self._status.pull(name)
+            assert added is not None
+            return Response(document(added), 201, headers=((b"Location", location),), cross_origin=False)
+
+        return self._change(request, add)
+
+    def remove_pull(self, request: RelayRequest, name: str) -> Deferred[Response]:
+        """DELETE /pulls/{name}"""
+
+        async def remove(request: RelayRequest) -> Response:
+            self._relay.remove_pull(name)
+            self._applied(request, "pull removed", name)
+            return _NO_CONTENT
+
+        return self._change(request, remove)
 
     # -- streams ---------------------------------------------------------------------------------------------
 

@@ -19,12 +19,12 @@ Handler = Callable[[RelayRequest], Result]
 FindMedia = Callable[[list[str]], "Route | None"]
 
 #: First parts of paths that are no applications of streams.
-RESERVED = frozenset({"assets", "destinations", "streams"})
+RESERVED = frozenset({"assets", "destinations", "pulls", "streams"})
 
 #: What POST can do to a destination.
 DESTINATION_ACTIONS = ("enable", "disable", "reconnect")
 
-_KNOWN_PATHS = "/, /health, /streams, /destinations, /recordings, /events, /metrics, /control, /APP/NAME.flv or .mp4 and /APP/NAME/index.m3u8 are known"
+_KNOWN_PATHS = "/, /health, /streams, /destinations, /pulls, /cluster, /recordings, /events, /metrics, /control, /APP/NAME.flv or .mp4 and /APP/NAME/index.m3u8 are known"
 
 #: The methods of HTTP. Any other is answered with 501.
 _METHODS = frozenset({b"GET", b"HEAD", b"OPTIONS", b"POST", b"PUT", b"PATCH", b"DELETE"})
@@ -88,6 +88,13 @@ class Routes:
                     b"POST": control.add_destination,
                 }
             ),
+            ("pulls",): Route(
+                {b"GET": lambda _: status.pulls().addCallback(Response), b"POST": control.add_pull}
+            ),
+            ("cluster",): read_only(lambda _: Response(document(status.cluster()))),
+            ("drain",): Route({b"POST": control.drain}, cross_origin=False),
+            ("health", "live"): read_only(lambda _: Response(document({"live": True}))),
+            ("health", "ready"): read_only(self._ready),
             ("events",): read_only(events),
             ("metrics",): read_only(metrics),
             ("control",): read_only(control.overview, cross_origin=False),
@@ -126,12 +133,15 @@ class Routes:
             return read_only(lambda request: self._asset(request, name), cross_origin=False)
         if first == "destinations" and name:
             return self._destination(rest)
+        if first == "pulls" and name:
+            return self._pull(name)
         if first == "streams" and name:
             return self._stream(rest)
         media = self._find_media(segments)
         if media is None and first == "players" and len(rest) == 1:
             return Route({b"DELETE": lambda request: self._control.end_play(request, name)})
-        if media is None or first in RESERVED:
+        # A slash too many is no page to watch.
+        if media is None or first in RESERVED or (rest == [""] and (first,) in self._fixed):
             raise HttpError(404, f"there is nothing here: {_KNOWN_PATHS}")
         return media
 
@@ -154,6 +164,25 @@ class Routes:
         found = self._status.destination(name)
         if found is None:
             raise HttpError(404, "there is no destination of this name: /destinations lists them all")
+        return Response(document(found))
+
+    def _ready(self, request: RelayRequest) -> Response:
+        """For load balancers: 503 while new clients should go elsewhere."""
+        reason = self._status.not_ready_because()
+        return Response(document({"ready": reason is None, "reason": reason}), 200 if reason is None else 503)
+
+    def _pull(self, name: str) -> Route:
+        return Route(
+            {
+                b"GET": lambda _: self._read_pull(name),
+                b"DELETE": lambda request: self._control.remove_pull(request, name),
+            }
+        )
+
+    def _read_pull(self, name: str) -> Response:
+        found = self._status.pull(name)
+        if found is None:
+            raise HttpError(404, "there is no pull of this name: /pulls lists them all")
         return Response(document(found))
 
     def _stream(self, rest: list[str]) -> Route:

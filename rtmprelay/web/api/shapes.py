@@ -26,6 +26,7 @@ from rtmprelay.web.server.responses import iso_time
 if TYPE_CHECKING:
     from rtmprelay.access.refused_addresses import RefusedAddress
     from rtmprelay.destinations.status import DestinationStatus, OutletStatus
+    from rtmprelay.pulls.status import FetchStatus, PullStatus
     from rtmprelay.recording.status import RecordingStatus
 
 Json = dict[str, object]
@@ -194,6 +195,60 @@ def memory_json(memory: MemoryBudget) -> Json:
         "queues": used.queues,
         "outputs": used.outputs,
         "scarcity": memory.scarcity.value,
+    }
+
+
+def pull_json(status: PullStatus, now: Now) -> Json:
+    return {
+        "name": status.name,
+        "url": status.url,
+        "match": status.match,
+        "always": status.always,
+        "status": status.state.value,
+        "last_error": status.last_error,
+        "error_class": status.error_class,
+        "viewers": status.viewers,
+        "messages_received": status.messages,
+        "bytes_received": status.bytes,
+        "reconnect_count": status.reconnect_count,
+        "streams": [_fetch_json(fetch, now) for fetch in status.fetches],
+    }
+
+
+def _fetch_json(fetch: FetchStatus, now: Now) -> Json:
+    next_attempt, connected = fetch.next_attempt_time, fetch.connect_time
+    return {
+        "stream": fetch.stream,
+        "status": fetch.state.value,
+        "address": fetch.address,
+        "viewers": fetch.viewers,
+        "last_error": fetch.last_error,
+        "next_attempt": iso_time(next_attempt),
+        "next_attempt_in": None if next_attempt is None else seconds(next_attempt - now.wall),
+        "connect_time": iso_time(connected),
+        "connected_duration": None if connected is None else seconds(now.wall - connected),
+        "messages_received": fetch.messages,
+        "bytes_received": fetch.bytes,
+        "reconnect_count": fetch.reconnect_count,
+    }
+
+
+def pulls_health_json(statuses: Collection[PullStatus]) -> Json:
+    """The totals of all pulls; those in the state `error` count as failed."""
+    states = Counter(status.state.value for status in statuses)
+    return {
+        "total_pulls": len(statuses),
+        "connected_pulls": states["connected"],
+        "failed_pulls": states["error"],
+        "pulls": {
+            status.name: {
+                "url": status.url,
+                "status": status.state.value,
+                "last_error": status.last_error,
+                "viewers": status.viewers,
+            }
+            for status in statuses
+        },
     }
 
 

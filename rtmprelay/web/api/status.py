@@ -19,6 +19,8 @@ from rtmprelay.web.api.shapes import (
     destination_json,
     health_json,
     memory_json,
+    pull_json,
+    pulls_health_json,
     recording_json,
     refused_address_json,
     stream_json,
@@ -36,6 +38,7 @@ from rtmprelay.web.server.scheduling import CachedDocument, HttpScheduler
 if TYPE_CHECKING:
     from rtmprelay.access.refused_addresses import RefusedAddress
     from rtmprelay.destinations.status import DestinationStatus
+    from rtmprelay.pulls.status import PullStatus
     from rtmprelay.recording.status import RecordingStatus, RecordingTotals
 
 #: Seconds for which a document may be sent again, unless something happens in the meantime.
@@ -87,6 +90,18 @@ class RelayView(Protocol):
     def destination_streams(self) -> Mapping[str, Sequence[str]]:
         """The keys of the streams that are sent to each destination."""
 
+    def cluster_status(self) -> Mapping[str, object]:
+        """The nodes of the cluster and where its streams are; nothing without one."""
+
+    def not_ready_because(self) -> str | None:
+        """Why new clients should go elsewhere; None if they are welcome."""
+
+    def pull_statuses(self) -> Iterable[PullStatus]:
+        """The status of each pull."""
+
+    def pull_status(self, name: str) -> PullStatus | None:
+        """The status of one pull; None if there is none of this name."""
+
     def is_lasting(self, destination: str) -> bool:
         """Whether a destination is in the configuration file."""
 
@@ -131,6 +146,7 @@ class StatusDocuments:
         self._health = document(self._health_pieces)
         self._streams = document(self._streams_pieces)
         self._destinations = document(self._destinations_pieces)
+        self._pulls = document(self._pulls_pieces)
         self._recordings = document(self._recordings_pieces)
         self._everything = document(self._everything_pieces)
 
@@ -163,6 +179,9 @@ class StatusDocuments:
     def destinations(self) -> Deferred[bytes]:
         return self._destinations.get()
 
+    def pulls(self) -> Deferred[bytes]:
+        return self._pulls.get()
+
     def recordings(self) -> Deferred[bytes]:
         return self._recordings.get()
 
@@ -184,6 +203,19 @@ class StatusDocuments:
         status = self._relay.destination_status(name)
         return None if status is None else self._destination(status, self._now())
 
+    def cluster(self) -> Json:
+        """The cluster as this node knows it."""
+        return dict(self._relay.cluster_status())
+
+    def not_ready_because(self) -> str | None:
+        """Why new clients should go elsewhere."""
+        return self._relay.not_ready_because()
+
+    def pull(self, name: str) -> Json | None:
+        """One pull; None if there is none of this name."""
+        status = self._relay.pull_status(name)
+        return None if status is None else pull_json(status, self._now())
+
     # -- generating them -------------------------------------------------------------------------------------
 
     def _now(self) -> Now:
@@ -201,6 +233,14 @@ class StatusDocuments:
         )
         yield from object_pieces([*_head(now), ("destinations", entry_pieces(entries))])
         yield b"\n"
+
+    def _pulls_pieces(self) -> Iterator[bytes]:
+        now = self._now()
+        yield from object_pieces([*_head(now), ("pulls", entry_pieces(self._pull_entries(now)))])
+        yield b"\n"
+
+    def _pull_entries(self, now: Now) -> Iterator[tuple[str, Json]]:
+        return ((status.name, pull_json(status, now)) for status in self._relay.pull_statuses())
 
     def _recordings_pieces(self, files: Iterable[bytes] = (b"null",)) -> Iterator[bytes]:
         recordings = list_pieces(recording_json(status) for status in self._relay.recording_statuses())
@@ -230,10 +270,16 @@ class StatusDocuments:
 
         yield b'{"destinations":'
         yield from entry_pieces(destinations())
+        yield b',"pulls":'
+        yield from entry_pieces(self._pull_entries(now))
         yield b',"streams":'
         yield from entry_pieces(self._stream_entries(now))
         for name, value in small_fields(
-            {"last_updated": iso_time(now.wall), "health": self._health_fields(now, statuses)}
+            {
+                "last_updated": iso_time(now.wall),
+                "cluster": self.cluster(),
+                "health": self._health_fields(now, statuses),
+            }
         ):
             yield b',"%s":%s' % (name.encode(), *value)
         yield b"}"
@@ -261,6 +307,8 @@ class StatusDocuments:
         streams = list(self._relay.registry)
         return {
             "status": "ok",
+            "ready": self.not_ready_because() is None,
+            "not_ready_because": self.not_ready_because(),
             "version": __version__,
             "uptime": round(self.uptime, 3),
             "last_updated": iso_time(now.wall),
@@ -272,6 +320,7 @@ class StatusDocuments:
                 refused_address_json(refused, now) for refused in self._relay.refused_addresses()
             ],
             **health_json(statuses, now),
+            **pulls_health_json(list(self._relay.pull_statuses())),
         }
 
 

@@ -10,6 +10,7 @@ from zope.interface import implementer
 
 from rtmprelay.events import (
     AnyEvent,
+    ClusterEvent,
     ConnectionEvent,
     DestinationEvent,
     DestinationStatistics,
@@ -17,6 +18,7 @@ from rtmprelay.events import (
     EventLogEvent,
     MediaStatistics,
     PeerEvent,
+    PullEvent,
     RecordingEvent,
     RelayEvent,
 )
@@ -59,6 +61,8 @@ def _is_statistics(event: AnyEvent) -> bool:
             RelayEvent()
             | ConnectionEvent()
             | DestinationEvent()
+            | PullEvent()
+            | ClusterEvent()
             | RecordingEvent()
             | EventLogEvent()
             | PeerEvent()

@@ -6,8 +6,8 @@ docs/http.rst lists all of them, and a test compares the two.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -31,6 +31,7 @@ from rtmprelay.web.server.scheduling import CachedDocument, HttpScheduler
 
 if TYPE_CHECKING:
     from rtmprelay.destinations.status import DestinationStatus
+    from rtmprelay.pulls.status import PullStatus
     from rtmprelay.recording.status import RecordingStatus, RecordingTotals
 
 #: The protocols that players use. Each always has a series, so that a graph shows zero and not a gap.
@@ -38,6 +39,7 @@ AUDIENCES = ("rtmp", "flv", "mp4", "hls")
 
 #: The same for the states of a destination and of a recording.
 DESTINATION_STATES = ("idle", "connecting", "connected", "error", "disabled")
+PULL_STATES = ("idle", "connecting", "connected", "error")
 RECORDING_STATES = ("waiting", "recording", "failing")
 
 #: Why recordings lose messages. These have a series from the start, so that Prometheus sees the first loss as an
@@ -110,6 +112,8 @@ class RelayCollector(Collector):
         yield from self._players()
         yield from self._streams()
         yield from _destinations(list(self._relay.destination_statuses()), self._sampler.destination_kbps)
+        yield from _pulls(list(self._relay.pull_statuses()))
+        yield from _cluster(self._relay.cluster_status())
         yield from _recordings(self._relay.recording_statuses(), self._relay.recording_totals())
         yield from self._event_counts()
         yield from self._reactor()
@@ -301,6 +305,46 @@ def _destinations(
         ),
         lambda one: (kbps(one.name) or 0.0) * 1000,
     )
+
+
+def _pulls(statuses: Sequence[PullStatus]) -> Iterator[Metric]:
+    def of_each(family: Family, value: Callable[[PullStatus], float]) -> Metric:
+        return labelled(family, (((one.name,), value(one)) for one in statuses))
+
+    states = gauge("pull_state", "1 for the state of a pull, 0 for the others.", "pull", "state")
+    yield labelled(
+        states,
+        (((one.name, state), float(one.state.value == state)) for one in statuses for state in PULL_STATES),
+    )
+    streams = gauge("pull_streams", "Streams that are fetched now.", "pull")
+    yield of_each(streams, lambda one: len(one.fetches))
+    viewers = gauge("pull_viewers", "Viewers of the streams that are fetched.", "pull")
+    yield of_each(viewers, lambda one: one.viewers)
+    received = counter("pull_received_bytes", "Bytes of media that were fetched.", "pull")
+    yield of_each(received, lambda one: one.bytes)
+    reconnects = counter("pull_reconnects", "Connections of a pull after the first for each stream.", "pull")
+    yield of_each(reconnects, lambda one: one.reconnect_count)
+
+
+def _cluster(status: Mapping[str, Any]) -> Iterator[Metric]:
+    """What this node knows of its cluster; nothing without one."""
+    directory = status["directory"]
+    if directory is None:
+        return
+    up = gauge("cluster_directory_up", "1 while the directory answers.")
+    yield single(up, float(directory["state"] == "ok"))
+    if directory["knowledge_age"] is not None:
+        age = gauge("cluster_knowledge_age_seconds", "Seconds since the directory was read.")
+        yield single(age, directory["knowledge_age"])
+    for name, text in (
+        ("streams", "Streams that a node owns."),
+        ("players", "Players of a node."),
+        ("draining", "1 while a node drains."),
+    ):
+        nodes = status["nodes"].items()
+        yield labelled(
+            gauge(f"cluster_{name}", text, "node"), (((node,), float(one[name])) for node, one in nodes)
+        )
 
 
 def _recordings(statuses: Sequence[RecordingStatus], totals: RecordingTotals) -> Iterator[Metric]:

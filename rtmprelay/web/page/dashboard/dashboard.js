@@ -1,4 +1,5 @@
 // The page: shows what the feed of the server delivers.
+import { ClusterTable } from "./cluster_table.js";
 import { Control } from "./control.js";
 import { DestinationCard, isProblem, stateOf } from "./destination_card.js";
 import { Dialogs } from "./dialogs.js";
@@ -7,6 +8,7 @@ import { EventList } from "./event_list.js";
 import { Feed } from "./feed.js";
 import * as format from "./format.js";
 import { drawVisiblePlots, forgetColours } from "./plot.js";
+import { PullCard } from "./pull_card.js";
 import { Series } from "./series.js";
 import { Streams } from "./streams.js";
 import { ViewBar } from "./view_bar.js";
@@ -50,6 +52,8 @@ class Page {
       byId("destination-cards"),
       (name) => new DestinationCard(name, this.destinationRates.of(name), this),
     );
+    this.pulls = new CardList(byId("pull-cards"), (name) => new PullCard(name));
+    this.cluster = new ClusterTable(byId("cluster"));
     this.events = new EventList(byId("events"));
     this.viewBar = new ViewBar(this.streams, this.destinations);
     this.feed = new Feed("events", {
@@ -126,6 +130,10 @@ class Page {
     this.destinationData = destinations;
     this.streams.update(streams);
     this.destinations.update(destinations);
+    const pulls = new Map(Object.entries(status.pulls));
+    this.pulls.update(pulls);
+    setHidden(byId("pulls"), pulls.size === 0);
+    this.cluster.update(status.cluster);
     const rate = (entry) => entry.bitrate_kbps;
     this.streamRates.push(mapValues(streams, rate), this.streams.cards);
     this.destinationRates.push(mapValues(destinations, rate), this.destinations.cards);

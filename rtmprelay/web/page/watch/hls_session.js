@@ -47,6 +47,7 @@ export class HlsSession {
     this.stalled = false;
     this.started = false;
     this.throughput = null;
+    this.over = false;
   }
 
   close() {
@@ -108,10 +109,13 @@ export class HlsSession {
     }
   }
 
-  /** The stream has ended: play what is left, then look for the next one. */
+  /** The stream has ended: play what is left, then look for the next one. Who comes after the end sees nothing of it. */
   async #untilOver() {
     const [, end] = this.timeline.window;
-    while (!this.abort.signal.aborted && this.video.currentTime < end - 0.5) await sleep(500);
+    this.over = this.place === null;
+    const isLeft = () => this.video.currentTime < end - 0.5 && (this.#nextItem() !== null || this.#ahead() > 0.2);
+    while (!this.abort.signal.aborted && !this.over && isLeft()) await sleep(500);
+    this.over = true;
     this.player.onState("ended", "The stream has ended. If it returns, it begins here by itself.");
     while (!this.abort.signal.aborted) {
       await sleep(RETRY_MS);
@@ -163,7 +167,7 @@ export class HlsSession {
 
   #nextItem() {
     const { timeline, video } = this;
-    if (!timeline.playlist?.segments.length) return null;
+    if (!timeline.playlist?.segments.length || this.over) return null;
     if (this.place === null) this.#start();
     if (this.#ahead() > AHEAD) return null;
     return video.error ? null : timeline.itemAt(this.place);
@@ -295,7 +299,7 @@ export class HlsSession {
     if (this.started && video.currentTime < begin - 1) this.seek(begin);
     if (player.atEdge && this.started && !video.paused && !timeline.playlist.ended) this.#keepUp();
     else video.playbackRate = 1;
-    if (timeline.playlist.ended && video.currentTime > timeline.window[1] - 0.6) return;
+    if (this.over || (timeline.playlist.ended && video.currentTime > timeline.window[1] - 0.6)) return;
     const silent = performance.now() - this.newAt > Math.max(SILENT_MS, timeline.playlist.target * 1000 + 1000);
     if (!this.started) player.onState("loading", "Loading…");
     else if (silent && this.#ahead() < 0.2) player.onState("waiting", "The publisher is away. It goes on by itself.");

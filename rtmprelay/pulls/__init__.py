@@ -1,0 +1,1 @@
+"""Streams of other servers, fetched while somebody here wants them."""
