@@ -24,6 +24,8 @@ class Connecting:
         can_reconnect: Whether the client understands a request to connect anew.
     """
 
+    __slots__ = ("_check", "_connection", "_node", "can_reconnect", "user")
+
     def __init__(self, connection: RtmpServerProtocol) -> None:
         self.user: str | None = None
         self.can_reconnect = False

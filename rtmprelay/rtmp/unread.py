@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 class UnreadSocket:
     """What comes nevertheless is held by the session, within its bounds."""
 
+    __slots__ = ("_connection", "_publishing", "_transport")
+
     def __init__(self, connection: RtmpServerProtocol, publishing: Publishing) -> None:
         self._connection = connection
         self._publishing = publishing

@@ -38,6 +38,8 @@ class PendingRequests:
             else is read.
     """
 
+    __slots__ = ("_last_number", "_requests", "awaited")
+
     def __init__(self) -> None:
         self.awaited: int | None = None
         self._requests: dict[int, Request] = {}

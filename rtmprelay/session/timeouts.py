@@ -14,6 +14,8 @@ _BURST_SECONDS = 10
 class RateLimit:
     """A limit on how often something may happen."""
 
+    __slots__ = ("_allowance", "_name", "_per_second")
+
     def __init__(self, name: str, per_second: int, now: float, seconds: float = _BURST_SECONDS) -> None:
         self._name = name
         self._per_second = per_second

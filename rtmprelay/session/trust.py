@@ -19,6 +19,8 @@ class Trust:
         may_publish: Whether a publish of the client has been accepted.
     """
 
+    __slots__ = ("_limits", "_publishers", "_reader", "_timeouts", "may_publish")
+
     def __init__(
         self,
         limits: ConnectionLimits,
