@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 from twisted.internet.defer import Deferred, DeferredLock, succeed
 
+from rtmprelay.access.refused_addresses import RefusedAddress
 from rtmprelay.cluster.cluster import Cluster
 from rtmprelay.cluster.status import NO_CLUSTER, cluster_status
 from rtmprelay.destinations.config_file import RelayFile, destination_from_entry
@@ -23,6 +24,7 @@ from rtmprelay.pulls.status import PullStatus
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.recording.status import RecordingStatus, RecordingTotals
 from rtmprelay.rtmp.server_factory import RtmpServerFactory
+from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.web.api.control import ConflictError, NotThereError
 
@@ -48,9 +50,13 @@ class RelayControl:
     _factory: RtmpServerFactory
     _file: RelayFile | None
     _in_thread: InThread
+    memory: MemoryBudget
     _rtmp_ports: Callable[[], Sequence[tuple[str, int]]] = tuple
     _cluster: Cluster | None = None
     _drain: Callable[[], Deferred[None]] = lambda: succeed(None)
+    warnings: Sequence[str] = ()
+    #: Each ends the player with a connection's name, for a reason, if it has one.
+    player_enders: list[Callable[[str, str], bool]] = attrs.field(factory=list)
     #: Destinations that were added while the server runs and are in no file: `reload` keeps them.
     _added: dict[str, DestinationSettings] = attrs.field(factory=dict)
     #: Destinations that were enabled or disabled while the server runs: what they are now, and what the configuration
@@ -75,6 +81,10 @@ class RelayControl:
     def refusals_by_limit(self) -> Mapping[str, int]:
         """How many connections and players were refused so far, by the limit that they would have exceeded."""
         return {**self._factory.refused_by_limit, "max_players": self.registry.players_refused}
+
+    def refused_addresses(self) -> Sequence[RefusedAddress]:
+        """Addresses that were over a limit for one address in the last minutes."""
+        return self._factory.refused_addresses.recent()
 
     def rtmp_ports(self) -> Sequence[tuple[str, int]]:
         """The RTMP listeners: `rtmp` or `rtmps`, and the port."""
@@ -238,6 +248,13 @@ class RelayControl:
         if stream is None or stream.publisher is None:
             raise NotThereError("nobody publishes this stream now: /streams lists them all")
         stream.publisher.publish_ended("ended by the operator of this server")
+
+    def end_play(self, connection: str) -> None:
+        """Disconnect a player, over RTMP or HTTP."""
+        if not any(end(connection, "ended by the operator of this server") for end in self.player_enders):
+            raise NotThereError(
+                "there is no player with this connection now: events name them in 'connection'"
+            )
 
     def _refuse_missing(self, name: str) -> None:
         if name not in self._destinations:

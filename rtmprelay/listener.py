@@ -1,6 +1,9 @@
-"""A listening port as a service."""
+"""One listening port as a service."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
 
 from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
@@ -9,7 +12,13 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from typing_extensions import override
 
+from rtmprelay.errors import ConfigError
 from rtmprelay.rtmp.addresses import describe_address
+
+
+def _context_options(endpoint: object) -> Any:
+    """The options of an endpoint for TLS, which has them in a private place."""
+    return cast(Any, endpoint)._sslContextFactory
 
 
 class Listener(Service):
@@ -18,13 +27,36 @@ class Listener(Service):
     _log = Logger()
 
     def __init__(
-        self, endpoint: IStreamServerEndpoint, factory: IProtocolFactory, protocol: str = "RTMP"
+        self,
+        endpoint: IStreamServerEndpoint,
+        factory: IProtocolFactory,
+        protocol: str = "RTMP",
+        make_endpoint: Callable[[], IStreamServerEndpoint] | None = None,
     ) -> None:
+        """Args:
+        make_endpoint: Makes the same endpoint again, with the certificate that is in its files then.
+        """
         self._endpoint = endpoint
         self._factory = factory
         self._protocol = protocol
+        self._make_endpoint = make_endpoint
         self._port: Deferred[IListeningPort | None] | None = None
         self.address: IAddress | None = None
+
+    def reload_certificate(self) -> None:
+        """Read the key and the certificate of an `ssl:` endpoint again: new connections get them.
+
+        Raises:
+            ConfigError: They cannot be used; then those from before stay.
+        """
+        if self._make_endpoint is None:
+            return
+        try:
+            context = _context_options(self._make_endpoint()).getContext()
+        except Exception as error:
+            raise ConfigError(str(error) or type(error).__name__) from None
+        # Twisted keeps the context of its options, and makes each connection from it.
+        _context_options(self._endpoint)._context = context
 
     @override
     def privilegedStartService(self) -> None:

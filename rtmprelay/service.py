@@ -16,6 +16,7 @@ from twisted.internet.interfaces import (
     IReactorThreads,
     IReactorTime,
     IStreamClientEndpoint,
+    IStreamServerEndpoint,
 )
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
@@ -23,7 +24,10 @@ from typing_extensions import override
 
 from rtmprelay import __version__
 from rtmprelay.access.gate import Gate
+from rtmprelay.access.guessing import GuessGuard
+from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.clock import steady
+from rtmprelay.config.first_start import start_warnings
 from rtmprelay.config.relay import RelayConfig
 from rtmprelay.control import InThread, RelayControl, at_once
 from rtmprelay.destinations.config_file import RelayFile
@@ -31,19 +35,23 @@ from rtmprelay.destinations.manager import DestinationManager
 from rtmprelay.destinations.outlet import EndpointMaker, OutletContext
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.drain import Drain
+from rtmprelay.errors import ConfigError
 from rtmprelay.event_bus import EventBus, LogSink
 from rtmprelay.event_log.log import EventLog
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.events import ServerStarted, ServerStopped
 from rtmprelay.events.lines import new_instance
 from rtmprelay.listener import Listener
+from rtmprelay.machine import OpenFiles
 from rtmprelay.node import make_cluster, make_pulls, node_identity, start_drain
 from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.rtmp.addresses import host_of
 from rtmprelay.rtmp.endpoint import TlsTrust, transport_endpoint
+from rtmprelay.rtmp.recheck import Recheck
 from rtmprelay.rtmp.server_factory import RtmpServerFactory, ServerSettings
+from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.web.http_service import HttpPart
@@ -98,14 +106,21 @@ class RelayService(MultiService):
         self._hooks = MultiService()
         _adopt_services(self.config.hooks, self._hooks)
         self._clock = reactor
-        self.gate = Gate(self.config.authorizers, reactor)
+        guard = GuessGuard(steady(reactor), self.events, self.config.guess_limits, self.config.ban)
+        self.gate = Gate(self.config.authorizers, reactor, guard=guard)
+        self._refusals = RefusalReports(self.events, steady(reactor))
         self.factory = RtmpServerFactory(
-            steady(reactor), self.registry, self.events, _server_settings(self.config), self.gate
+            steady(reactor),
+            self.registry,
+            self.events,
+            _server_settings(self.config),
+            self.gate,
+            self._refusals,
         )
-        self._listeners = [
-            Listener(serverFromString(cast("IReactorCore", reactor), description), self.factory)
-            for description in self.config.listen
-        ]
+        pools = (self.factory.strangers_memory, self.factory.publishers_memory)
+        self.memory = MemoryBudget(self.config.memory_limits, self.registry, steady(reactor), pools)
+        self.factory.memory = self.memory
+        self._listeners = [self._listener(description, self.factory) for description in self.config.listen]
         for listener in self._listeners:
             listener.setServiceParent(self)
         self.destinations = DestinationManager(
@@ -127,6 +142,7 @@ class RelayService(MultiService):
         self.recordings = RecordingManager(
             self.config.recording, self.registry, self.events, reactor, _caller_from_threads(reactor)
         )
+        self.memory.add_output(self.recordings.bytes_queued)
         relay_config = self.config.relay_config
         self.control = RelayControl(
             self.registry,
@@ -137,9 +153,11 @@ class RelayService(MultiService):
             self.factory,
             None if relay_config is None else RelayFile(relay_config),
             _thread_caller(reactor),
+            self.memory,
             self._rtmp_ports,
             self.cluster,
             self.drain,
+            start_warnings(self.config),
         )
         self.hls: Hls | None = None
         if self.config.hls.match:
@@ -151,6 +169,10 @@ class RelayService(MultiService):
                 steady(reactor),
                 call_in_reactor=_caller_from_threads(reactor),
             )
+            hls = self.hls
+            self.memory.add_output(lambda: hls.held_bytes)
+        self.control.player_enders.append(self.factory.end_play)
+        self.recheck = Recheck(self.gate, self.config.recheck, steady(reactor), [self.factory.granted])
         self.http: HttpPart | None = None
         self._http_listener: Listener | None = None
         self._media_listener: Listener | None = None
@@ -162,20 +184,42 @@ class RelayService(MultiService):
                 steady(reactor),
                 _live_media_settings(self.config),
                 gate=self.gate,
+                refusals=self._refusals,
+                refused_addresses=self.factory.refused_addresses,
                 hls=self.hls,
                 recordings=self.config.recording.folder if settings.recordings else None,
                 in_thread=_thread_caller(reactor),
             )
+            self.control.player_enders.append(self.http.media.end)
+            self.recheck.add(self.http.media.granted)
             self._http_listener = self._listen_for_http(settings.listen, self.http.site)
             self._media_listener = self._listen_for_http(settings.media_listen, self.http.media_site)
 
     def _listen_for_http(self, description: str | None, site: IProtocolFactory) -> Listener | None:
         if description is None:
             return None
-        endpoint = serverFromString(cast("IReactorCore", self._clock), description)
-        listener = Listener(endpoint, site, "HTTP")
+        listener = self._listener(description, site, "HTTP")
         listener.setServiceParent(self)
         return listener
+
+    def _listener(self, description: str, factory: IProtocolFactory, protocol: str = "RTMP") -> Listener:
+        def make_endpoint() -> IStreamServerEndpoint:
+            endpoint: IStreamServerEndpoint = serverFromString(cast("IReactorCore", self._clock), description)
+            return endpoint
+
+        again = make_endpoint if description.startswith("ssl:") else None
+        return Listener(make_endpoint(), factory, protocol, again)
+
+    def reload_certificates(self) -> list[str]:
+        """Read the keys and certificates of all listeners again. The result says which cannot be used."""
+        problems = []
+        for listener in (*self._listeners, self._http_listener, self._media_listener):
+            try:
+                if listener is not None:
+                    listener.reload_certificate()
+            except ConfigError as error:
+                problems.append(str(error))
+        return problems
 
     @property
     def addresses(self) -> list[IAddress]:
@@ -219,14 +263,19 @@ class RelayService(MultiService):
     @override
     def startService(self) -> None:
         self.factory.reopen()
+        self._count_files()
         self._hooks.startService()
         self._tell_start()
+        for warning in self.control.warnings:
+            self._log.warn("{warning}", warning=warning)
         super().startService()
         self.destinations.start()
         if self.cluster is not None:
             self.cluster.start()
         self.pulls.start()
         self.recordings.start()
+        self.memory.start()
+        self.recheck.start()
         if self.hls is not None:
             self.hls.start()
         if self.http is not None:
@@ -241,6 +290,8 @@ class RelayService(MultiService):
         if self._drain is not None:
             self._drain.stop()
         await listeners_stopped
+        self.memory.stop()
+        self.recheck.stop()
         # All at once: a server or a disk that does not answer must not keep players waiting.
         parts = [
             self.recordings.stop(),
@@ -256,6 +307,7 @@ class RelayService(MultiService):
         # The streams are given up when their publishers have gone.
         if self.cluster is not None:
             await self.cluster.stop()
+        self._refusals.flush()
         await self._tell_stop()
         await self._stop_hooks()
 
@@ -286,6 +338,17 @@ class RelayService(MultiService):
     def _abandon_hooks(self, stopping: Deferred[object]) -> None:
         self._log.warn("A hook did not stop within {seconds:g} s", seconds=_HOOKS_STOP_WITHIN)
         stopping.cancel()
+
+    def _count_files(self) -> None:
+        """Connections must not take the files that recordings, destinations and the operator need."""
+        files = self.factory.open_files = OpenFiles()
+        files.add(lambda: self.factory.connection_count)
+        files.add(lambda: len(self.recordings))
+        files.add(lambda: len(self.destinations))
+        if self.http is not None:
+            site = self.http.site
+            site.open_files = files
+            files.add(lambda: site.connections)
 
     def _tell_start(self) -> None:
         """Give this run a name; the event log has it in every line."""
@@ -356,6 +419,7 @@ def _destination_endpoint_maker(reactor: IReactorTime) -> EndpointMaker:
 def _live_media_settings(config: RelayConfig) -> LiveMediaSettings:
     """Who watches over HTTP is treated as those who watch over RTMP are."""
     return LiveMediaSettings(
+        stream_name_size=config.connection_limits.stream_name_size,
         max_viewers=config.http.max_media_readers,
         queue=config.queue_limits,
         stall_timeout=config.connection_limits.stall_timeout,

@@ -31,6 +31,7 @@ from rtmprelay.errors import ConfigError
 from rtmprelay.interfaces import IReloadable
 from rtmprelay.pulls.settings import PullSettings
 from rtmprelay.rtmp.addresses import host_of
+from rtmprelay.secret import Secret
 from rtmprelay.service import RelayService
 
 #: What twistd looks for.
@@ -65,6 +66,8 @@ class _LoggingRelayService(RelayService):
     _ends_when_drained = False
     #: The file that the observer writes to, if it is one.
     log_file: LogFile | None = None
+    #: Reads the HTTP tokens anew: for changes, and for reading.
+    reread_tokens: Callable[[], tuple[Secret | None, Secret | None]] | None = None
     #: Reads the destinations anew.
     reread: Callable[[], list[DestinationSettings]] | None = None
     #: Reads the pulls anew.
@@ -129,12 +132,24 @@ class _LoggingRelayService(RelayService):
     def reload(self) -> None:
         """Read all files again; one that cannot be used changes nothing."""
         self.reload_destinations()
+        self.reload_tokens()
+        for warning in self.reload_certificates():
+            self._log.error("The certificate stays as it is: {reason}", reason=warning)
         for plugin in (*self.config.authorizers, *self.config.hooks):
             if IReloadable.providedBy(plugin):
                 try:
                     plugin.reload()
                 except ConfigError as error:
                     self._log.error("What was read before stays: {reason}", reason=str(error))
+
+    def reload_tokens(self) -> None:
+        """Read the files of the HTTP tokens again; one that cannot be used changes nothing."""
+        if self.http is None or self.reread_tokens is None:
+            return
+        try:
+            self.http.access.set_tokens(*self.reread_tokens())
+        except ConfigError as error:
+            self._log.error("The tokens stay as they are: {reason}", reason=str(error))
 
     def reload_destinations(self) -> None:
         """Apply what has changed in the configuration files; a bad file changes nothing."""
@@ -225,6 +240,7 @@ def makeService(options: Options) -> RelayService:
             raise SystemExit(f"rtmprelay: --cluster: {error}") from error
     service = _LoggingRelayService(options["config"])
     service.in_foreground = _in_foreground(options)
+    service.reread_tokens = options.http_tokens
     if options["relay-config"] or options.settings_file is not None:
         service.reread = partial(_reread, options)
         service.reread_pulls = options.pulls

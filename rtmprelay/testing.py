@@ -33,6 +33,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rtmprelay.access.gate import Gate
+from rtmprelay.access.guessing import Ban, GuessGuard, GuessLimits
 from rtmprelay.event_bus import EventBus
 from rtmprelay.events import Event
 from rtmprelay.interfaces import IEventSink, IStreamAuthorizer
@@ -62,6 +63,8 @@ class MemoryTransport:
         self._producer: IPushProducer | None = None
         self._paused = False
         self.stalled = False
+        #: Whether the protocol wants to read now.
+        self.is_read = True
         self.closing = False
         self.aborted = False
 
@@ -101,6 +104,14 @@ class MemoryTransport:
     def closed(self) -> bool:
         """Whether the connection is over: cut, or closed with everything read."""
         return self.aborted or (self.closing and not self._size)
+
+    def pauseProducing(self) -> None:
+        """Called by the protocol."""
+        self.is_read = False
+
+    def resumeProducing(self) -> None:
+        """Called by the protocol."""
+        self.is_read = True
 
     def registerProducer(self, producer: IProducer, streaming: bool) -> None:  # noqa: N802
         """Called by the protocol."""
@@ -149,6 +160,8 @@ class MemoryClient:
         self._server = server
         self.connection = connection
         self.session = session
+        # What has been sent while the server does not read.
+        self._unread: list[bytes] = []
         #: All media that came in.
         self.frames: list[MediaFrame] = []
         #: Everything that the server told, oldest first.
@@ -186,9 +199,16 @@ class MemoryClient:
         self._server.pump()
 
     def deliver(self, data: bytes) -> None:
-        """Bytes arrive at the server."""
-        if not self.connection.lost:
-            self.connection.protocol.dataReceived(data)
+        """Bytes arrive at the server, as soon as it reads."""
+        self._unread.append(data)
+        self._deliver_unread()
+
+    def _deliver_unread(self) -> bool:
+        delivered = False
+        while self._unread and self.transport.is_read and not self.connection.lost:
+            delivered = True
+            self.connection.protocol.dataReceived(self._unread.pop(0))
+        return delivered
 
     def disconnect(self, clean: bool = True) -> None:
         """Go, without a word."""
@@ -200,6 +220,8 @@ class MemoryClient:
         upstream = self.session.bytes_to_send()
         if upstream:
             self.deliver(upstream)
+        elif self._deliver_unread():
+            return True
         downstream = self.transport.take()
         if downstream:
             for event in self.session.receive_data(downstream, self._server.clock.seconds()):
@@ -278,17 +300,21 @@ class MemoryServer:
         clock: Clock | None = None,
         merging: Merging | None = None,
         authorizers: Sequence[IStreamAuthorizer] = (),
+        guess_limits: GuessLimits | None = None,
+        ban: Ban | None = None,
     ) -> None:
         """Args:
         merging: How frames are joined under load, on the same clock; without it nothing ever waits.
         authorizers: Who says who may publish and play.
+        guess_limits, ban: How guessing keys is slowed down; without them it is not.
         """
         self.clock = clock or Clock()
         self.registry = StreamRegistry(stream_limits, merging)
         self.events: list[Event] = []
         bus = EventBus()
         bus.add_sink(self)
-        gate = Gate(authorizers, self.clock)
+        guard = GuessGuard(self.clock, bus, guess_limits, ban) if guess_limits or ban else None
+        gate = Gate(authorizers, self.clock, guard=guard)
         self.factory = RtmpServerFactory(self.clock, self.registry, bus, settings, gate)
         self._clients: list[MemoryClient] = []
         self.links: list[_MemoryLink] = []

@@ -94,7 +94,7 @@ def test_of_a_secret_only_the_mask_is_written() -> None:
 def test_a_long_text_is_cut_but_not_the_stream() -> None:
     stream = "live/" + "\U0001f600" * 4000
     line = encode_line(
-        NOON, events.PublishRefused(connection="c1", stream=stream, reason="x" * 10**6), INSTANCE, 1
+        NOON, events.PublishRefused(connection="c1", stream=stream, peer="", reason="x" * 10**6), INSTANCE, 1
     )
     assert len(line) < LONGEST_LINE + 2000
     assert json.loads(line)["stream"] == stream

@@ -14,13 +14,17 @@ ROOT = Path(__file__).parent.parent
 
 #: Each layer, with the layers it may use besides itself. A layer is a package or a module of `rtmprelay`, or
 #: a package beside it. Only what is written here is allowed, so a new layer needs a line, and so does a new use.
-VALUES = {"errors", "secret", "media", "quantities"}
+VALUES = {"errors", "secret", "media", "quantities", "memory", "allowance", "addresses", "machine"}
 SANS_IO: dict[str, set[str]] = {
     "": set(),
     "errors": set(),
     "secret": set(),
     "media": set(),
     "quantities": {"errors"},
+    "memory": set(),
+    "machine": {"errors"},
+    "allowance": set(),
+    "addresses": {"errors"},
     "amf": {"errors"},
     "flv": VALUES | {"amf"},
     "wire": VALUES | {"amf"},
@@ -45,7 +49,7 @@ ON_TWISTED: dict[str, set[str]] = {
     "logs": {"errors", "secret"},
     "plugin_factories": {"errors", "interfaces"},
     "streams": (BELOW_TWISTED - {"session"}) | EVENTS,
-    "access": {"errors", "secret"} | EVENTS,
+    "access": {"errors", "secret", "addresses", "quantities"} | EVENTS,
     "rtmp": BELOW_TWISTED | EVENTS | SHARED | {"streams", "access"},
     # What failures mean and how long to wait after them: pulls have the same rules.
     "destinations.failures": {"errors", "streams"},
@@ -54,8 +58,18 @@ ON_TWISTED: dict[str, set[str]] = {
     "http_client": BELOW_TWISTED | SHARED | {"plugin_factories"},
     "access.authorizers": BELOW_TWISTED | EVENTS | SHARED | {"access", "http_client", "plugin_factories"},
     "outputs.base": BELOW_TWISTED | EVENTS | {"streams"},
-    "web.settings": {"errors", "secret", "files"},
-    "web.server": {"", "errors", "secret", "events", "event_bus", "throttle", "rtmp", "web.settings"},
+    "web.settings": {"errors", "secret", "files", "addresses"},
+    "web.server": {
+        "",
+        "errors",
+        "secret",
+        "addresses",
+        "machine",
+        "events",
+        "access",
+        "rtmp",
+        "web.settings",
+    },
     "outputs": BELOW_TWISTED | EVENTS | SHARED | {"streams", "rtmp", "access", "outputs.base", "web.server"},
 }
 #: Siblings: each sees what is above, and not the others.
@@ -71,20 +85,31 @@ ABOVE_SIBLINGS = (
 CLUSTER = {"cluster": ABOVE_SIBLINGS | {"", "pulls"}}
 #: The parts of `web` above its server, and `web` itself, which joins them.
 WEB: dict[str, set[str]] = {
-    "web.api": {"", "errors", "media", "amf", "flv", "events", "event_bus", "streams", "web.server"},
+    "web.api": {
+        "",
+        "access",
+        "errors",
+        "media",
+        "amf",
+        "flv",
+        "events",
+        "event_bus",
+        "streams",
+        "web.server",
+    },
     "web.events": {"", "interfaces", "events", "web.settings", "web.server", "web.api"},
     "web.metrics": {"", "interfaces", "events", "streams", "web.server", "web.api"},
     "web.page": {"web.server"},
-    "web.media_gate": {"access", "secret", "web.server"} | EVENTS,
+    "web.media_gate": {"access", "secret", "wire", "web.server"} | EVENTS,
     "web.recordings": {"errors", "media", "flv", "mp4", "hls", "web.server", "web.media_gate"},
     "web": EVENTS
-    | {"errors", "secret", "quantities", "mp4", "hls", "streams", "access", "outputs", "web.settings"}
-    | {"web.server"}
+    | {"errors", "secret", "quantities", "wire", "mp4", "hls", "streams", "access", "outputs"}
+    | {"web.settings", "web.server"}
     | {"web.api", "web.events", "web.metrics", "web.page", "web.recordings", "web.media_gate"},
 }
 #: Where everything meets.
 JOINING: dict[str, set[str]] = {
-    "listener": {"rtmp"},
+    "listener": {"errors", "rtmp"},
     "node": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "drain", "outputs", "config"},
     "config": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "drain", "logs", "outputs", "web.settings"},
     "control": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "web.api"},
@@ -94,6 +119,7 @@ JOINING: dict[str, set[str]] = {
     "banner": {"config"},
     "tap": {
         "errors",
+        "secret",
         "interfaces",
         "rtmp",
         "destinations",

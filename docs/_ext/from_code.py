@@ -60,7 +60,13 @@ _VALUES = {
     "max-recordings-size": "SIZE",
     "event-log": "DIR",
     "event-log-size": "SIZE",
+    "max-event-log-size": "SIZE",
     "keep-event-log": "TIME",
+    "ban": "COUNT/TIME",
+    "recheck": "TIME",
+    "http-read-token": "TOKEN",
+    "keep-free": "SIZE",
+    "app-quota": "APP=SIZE",
     "log-level": "LEVEL",
     "log-format": "FORMAT",
     "auth": "PLUGIN:ARGUMENT",
@@ -70,6 +76,7 @@ _VALUES = {
     "pull": "GLOB=URL",
     "record": "GLOB",
     "http-cors": "ORIGIN",
+    "trusted-proxy": "CIDR",
     "http-media": "ENDPOINT",
     "hls": "GLOB",
     "hls-part": "TIME",
@@ -257,6 +264,16 @@ def default_of(field: attrs.Attribute[Any]) -> str:
     return "none" if default is None else f"``{json.dumps(default)}``"
 
 
+#: Fields of a group of limits that are none.
+NOT_LIMITS = {
+    ("HttpSettings", "listen"),
+    ("HttpSettings", "media_listen"),
+    ("HttpSettings", "token"),
+    ("HttpSettings", "read_token"),
+    ("HttpSettings", "recordings"),
+}
+
+
 class LimitList(FromCode):
     """All limits that `--limit` knows."""
 
@@ -266,14 +283,21 @@ class LimitList(FromCode):
         groups = (
             whole.connection_limits,
             whole.admission_limits,
+            whole.guess_limits,
             whole.stream_limits,
             whole.queue_limits,
+            whole.memory_limits,
+            whole.http,
             whole.hls_limits,
         )
         rows = []
         for group in groups:
             meanings = comments_of(type(group).__module__)
             for field in attrs.fields(type(group)):
+                if not isinstance(getattr(group, field.name), int | float | None):
+                    continue
+                if (type(group).__name__, field.name) in NOT_LIMITS:
+                    continue
                 value = as_limit(getattr(group, field.name))
                 rows.append((f"``{field.name}``", f"``{value}``", meanings[type(group).__name__, field.name]))
         alone = "max_publisher_kbps"

@@ -10,7 +10,16 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from rtmprelay.access.request import ALLOWED, CANNOT_TELL, AccessRequest, Action, Verdict, refused
+from rtmprelay.access.guessing import GuessGuard
+from rtmprelay.access.request import (
+    ALLOWED,
+    CANNOT_TELL,
+    TOO_MANY_WRONG,
+    AccessRequest,
+    Action,
+    Verdict,
+    refused,
+)
 from rtmprelay.interfaces import IStreamAuthorizer, IStreamPlacement, IUserDirectory
 
 #: Seconds that an authorizer has to answer: encoders give up after 10 to 30.
@@ -28,8 +37,15 @@ class Gate:
     _log = Logger()
 
     def __init__(
-        self, authorizers: Sequence[IStreamAuthorizer], clock: IReactorTime, timeout: float = ANSWER_TIMEOUT
+        self,
+        authorizers: Sequence[IStreamAuthorizer],
+        clock: IReactorTime,
+        timeout: float = ANSWER_TIMEOUT,
+        guard: GuessGuard | None = None,
     ) -> None:
+        """Args:
+        guard: Makes guessing slow; None for no delay.
+        """
         self._authorizers = tuple(authorizers)
         self.placement: IStreamPlacement | None = None
         #: Why nobody new may publish or play, but other nodes; None while the relay is open.
@@ -38,6 +54,8 @@ class Gate:
         self.directories = tuple(one for one in authorizers if IUserDirectory.providedBy(one))
         self._clock = clock
         self._timeout = timeout
+        #: Also checks the credentials that are no matter of the authorizers, such as the login.
+        self.guard = guard
 
     @property
     def is_open(self) -> bool:
@@ -52,19 +70,41 @@ class Gate:
         """Fires with the verdict and never fails. Cancelling it cancels the authorizer that is being asked."""
         if self.is_open:
             return succeed(ALLOWED)
-        return Deferred.fromCoroutine(self._ask_all(request))
+        return Deferred.fromCoroutine(self._ask_all(request)).addErrback(self._failed, "gate")
+
+    def ask_again(self, request: AccessRequest) -> Deferred[Verdict]:
+        """Ask the authorizers about somebody who is in: that is no guess, and nothing new."""
+        if _is_vouched_for(request):
+            return succeed(ALLOWED)
+        return Deferred.fromCoroutine(self._authorize(request))
 
     async def _ask_all(self, request: AccessRequest) -> Verdict:
-        # A node that plays has asked its own authorizers; nodes do not publish to each other.
-        if not request.is_cluster_node or request.action is not Action.PLAY:
+        if not _is_vouched_for(request):
             if self.closed_because is not None:
                 return refused(self.closed_because)
-            for authorizer in self._authorizers:
-                verdict = await self._ask_one(authorizer, request)
-                if not verdict.allowed:
-                    return verdict
+            verdict = await self._check_credentials(request)
+            if not verdict.allowed:
+                return verdict
         if self.placement is not None and self.placement.is_active:
             return await self._placed(self.placement, request)
+        return ALLOWED
+
+    async def _check_credentials(self, request: AccessRequest) -> Verdict:
+        """Ask the authorizers; an answer that something is wrong comes late."""
+        if self.guard is None or not self._authorizers:
+            return await self._authorize(request)
+        return await self.guard.check(
+            request.host,
+            lambda: self._authorize(request),
+            lambda verdict: _is_wrong(request, verdict),
+            TOO_MANY_WRONG,
+        )
+
+    async def _authorize(self, request: AccessRequest) -> Verdict:
+        for authorizer in self._authorizers:
+            verdict = await self._ask_one(authorizer, request)
+            if not verdict.allowed:
+                return verdict
         return ALLOWED
 
     async def _placed(self, placement: IStreamPlacement, request: AccessRequest) -> Verdict:
@@ -98,6 +138,16 @@ class Gate:
                 place=_place(failure),
             )
         return CANNOT_TELL
+
+
+def _is_vouched_for(request: AccessRequest) -> bool:
+    """A node that plays has asked its own authorizers; nodes do not publish to each other."""
+    return request.is_cluster_node and request.action is Action.PLAY
+
+
+def _is_wrong(request: AccessRequest, verdict: Verdict) -> bool:
+    """Whether a client brought something, and it was not the right thing."""
+    return not verdict.allowed and verdict != CANNOT_TELL and not request.credentials.are_missing
 
 
 def _checked(answer: object) -> Verdict:

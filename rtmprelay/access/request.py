@@ -131,3 +131,6 @@ def refused(reason: str) -> Verdict:
 
 #: The verdict when an authorizer cannot be reached or fails.
 CANNOT_TELL = refused("it cannot be checked at the moment; try again later")
+
+#: The verdict for an address that sent too many wrong keys.
+TOO_MANY_WRONG = refused("too many wrong keys came from your address; try again later")

@@ -40,6 +40,7 @@ __all__ = [
     "UNSUPPORTED",
     "AmfDate",
     "AmfValue",
+    "Budget",
     "EcmaArray",
     "TypedObject",
     "XmlDocument",
@@ -320,20 +321,26 @@ def _to_utf8(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def decode_all(data: bytes, *, max_depth: int = MAX_DEPTH, max_values: int = MAX_VALUES) -> list[AmfValue]:
-    """All values of a message."""
-    decoder = _Decoder(data, 0, Budget(max_depth, max_values))
+def decode_all(
+    data: bytes, *, max_depth: int = MAX_DEPTH, max_values: int = MAX_VALUES, budget: Budget | None = None
+) -> list[AmfValue]:
+    """All values of a message.
+
+    Args:
+        budget: In place of the two limits; afterwards it says how many values were read.
+    """
+    decoder = _Decoder(data, 0, budget or Budget(max_depth, max_values))
     values: list[AmfValue] = []
     while decoder.offset < decoder.size:
         values.append(decoder.read_value())
     return values
 
 
-def decode_first(data: bytes, offset: int = 0) -> tuple[AmfValue, int]:
+def decode_first(data: bytes, offset: int = 0, budget: Budget | None = None) -> tuple[AmfValue, int]:
     """The value that starts at `offset`, and the offset after it."""
     if offset < 0:
         raise LocalProtocolError(f"The offset of an AMF0 value cannot be negative: {offset}.")
-    decoder = _Decoder(data, offset, Budget())
+    decoder = _Decoder(data, offset, budget or Budget())
     value = decoder.read_value()
     return value, decoder.offset
 

@@ -93,6 +93,8 @@ class Budget:
 
     max_depth: int = MAX_DEPTH
     max_values: int = MAX_VALUES
+    #: The name of the limit that too many values exceed.
+    limit: str = "amf_values"
     used: int = 0
     depth: int = 0
     reach: int = 0
@@ -101,7 +103,7 @@ class Budget:
         self.used += count
         if self.used > self.max_values:
             raise LimitExceededError(
-                "amf_values", f"An AMF message contains more than {self.max_values} values"
+                self.limit, f"An AMF message contains more than {self.max_values} values"
             )
 
     def deepen(self, depth: int) -> None:

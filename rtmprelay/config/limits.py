@@ -15,7 +15,16 @@ from rtmprelay.quantities import quoted, read_count, read_seconds
 _T = TypeVar("_T")
 
 #: The fields of the configuration whose values are groups of limits.
-_GROUPS = ("connection_limits", "stream_limits", "queue_limits", "admission_limits", "hls_limits")
+_GROUPS = (
+    "connection_limits",
+    "stream_limits",
+    "queue_limits",
+    "admission_limits",
+    "guess_limits",
+    "memory_limits",
+    "http",
+    "hls_limits",
+)
 
 #: The one limit that is a field of the configuration itself.
 _UNGROUPED = "max_publisher_kbps"
@@ -75,6 +84,13 @@ class _Limit:
         return value
 
 
+def _is_limit(holder: type, name: str) -> bool:
+    """Whether a field is a number: some groups have other settings too."""
+    kind = get_type_hints(holder)[name]
+    kinds = set(get_args(kind) or (kind,)) - {type(None)}
+    return kinds <= {int, float}
+
+
 def _limits() -> dict[str, _Limit]:
     config = RelayConfig()
     limits = [
@@ -82,6 +98,7 @@ def _limits() -> dict[str, _Limit]:
         for group in _GROUPS
         for holder in [type(getattr(config, group))]
         for field in attrs.fields(holder)
+        if _is_limit(holder, field.name)
     ]
     limits.append(_Limit.of_field(RelayConfig, _UNGROUPED, None))
     return {limit.name: limit for limit in sorted(limits, key=lambda limit: limit.name)}

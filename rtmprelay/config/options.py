@@ -13,10 +13,14 @@ from twisted.python.usage import UsageError
 from typing_extensions import override
 
 from rtmprelay import __version__, logs
+from rtmprelay.access.guessing import read_ban
+from rtmprelay.addresses import read_proxies
 from rtmprelay.config import hls as hls_options
 from rtmprelay.config import relay as config
+from rtmprelay.config.first_start import command_line_warnings
 from rtmprelay.config.limits import limits_help, with_limits
-from rtmprelay.config.nodes import NODE_PARAMETERS, cluster_settings, node_name, read_all_pulls
+from rtmprelay.config.nodes import cluster_settings, node_name, read_all_pulls
+from rtmprelay.config.option_table import FLAGS, PARAMETERS
 from rtmprelay.config.parsing import OptionsOrFile
 from rtmprelay.config.plugins import make_authorizer, make_event_sink, plugins_help
 from rtmprelay.destinations.config_file import read_relay_config
@@ -25,6 +29,7 @@ from rtmprelay.drain import QUIET
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_log.settings import SMALLEST_FILE, EventLogSettings
 from rtmprelay.files.disk import check_folder
+from rtmprelay.files.free_space import DEFAULT_KEEP_FREE, read_keep_free
 from rtmprelay.hls.variant_groups import VariantGroup
 from rtmprelay.outputs.hls.settings import (
     SHORTEST_WINDOW,
@@ -34,10 +39,13 @@ from rtmprelay.outputs.hls.settings import (
     read_segment,
 )
 from rtmprelay.pulls.settings import PullSettings
-from rtmprelay.quantities import read_duration, read_size
+from rtmprelay.quantities import quoted, read_duration, read_size
 from rtmprelay.recording.settings import SHORTEST_SEGMENT, SMALLEST_SEGMENT, RecordingSettings
+from rtmprelay.secret import Secret
 from rtmprelay.web.settings import HttpSettings, read_origin, read_token, token_from
-from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE
+
+#: Seconds of media: a recording with less is somebody's attempt.
+SHORTEST_RECORDING = 1.0
 
 _T = TypeVar("_T")
 
@@ -51,10 +59,12 @@ class Options(OptionsOrFile):
         "relay-to",
         "pull",
         "record",
+        "app-quota",
         "auth",
         "hook",
         "limit",
         "http-cors",
+        "trusted-proxy",
         "hls",
         "hls-variants",
     )
@@ -69,67 +79,8 @@ class Options(OptionsOrFile):
         " form: 1935, :1935, HOST:1935. The log options apply to twistd; twist has log options of its own."
     )
 
-    optParameters = [
-        ["chunk-size", None, LARGEST_OUTGOING_CHUNK_SIZE, "Size of outgoing chunks in bytes, 128 to 65536."],
-        [
-            "merge-window",
-            None,
-            "40ms",
-            "The longest that a frame may wait to be sent together with others under load; 0 switches merging off.",
-        ],
-        *NODE_PARAMETERS,
-        ["relay-config", None, None, "A JSON file with destinations; SIGHUP reads it again."],
-        [
-            "http-status",
-            None,
-            None,
-            "Where to serve status, metrics and the dashboard over HTTP; :8080 is for this machine only.",
-        ],
-        [
-            "http-token",
-            None,
-            None,
-            "The token that a request needs to change things: TOKEN, file:PATH, or RTMPRELAY_HTTP_TOKEN in the environment.",
-        ],
-        ["record-dir", None, "recordings", "The folder for recordings."],
-        [
-            "segment-duration",
-            None,
-            None,
-            "Begin a new file at the first keyframe after this time, such as 30m.",
-        ],
-        [
-            "segment-size",
-            None,
-            None,
-            "Begin a new file at the first keyframe after this many bytes, such as 2G.",
-        ],
-        ["keep-recordings", None, None, "Delete finished recordings that are older than this, such as 7d."],
-        [
-            "max-recordings-size",
-            None,
-            None,
-            "Delete the oldest finished recordings when all together are larger than this, such as 100G.",
-        ],
-        ["event-log", None, None, "A folder for the event log: every event as a line of JSON."],
-        ["event-log-size", None, None, "The largest size of an event log file. Default: 64M"],
-        ["keep-event-log", None, None, "Delete event log files that are older than this, such as 90d."],
-        ["log-level", None, "info", "The lowest level that is logged: debug, info, warn or error."],
-        ["log-format", None, "text", "The format of the log: text or json."],
-        *hls_options.PARAMETERS,
-    ]
-
-    optFlags = [
-        ["record-all", None, "Record every stream."],
-        ["http-recordings", None, "Let those who may play a stream watch its recordings over HTTP."],
-        ["event-log-gzip", None, "Compress event log files when they are finished."],
-        [
-            "check-destinations",
-            None,
-            "Connect to every destination, report how far each attempt got, and exit: 0 if all succeeded.",
-        ],
-        *hls_options.FLAGS,
-    ]
+    optParameters = PARAMETERS
+    optFlags = FLAGS
 
     def opt_listen(self, endpoint: str) -> None:
         """An endpoint to listen on; may be given several times. Default: tcp:1935"""
@@ -147,6 +98,10 @@ class Options(OptionsOrFile):
         """Record the streams whose APP/NAME matches, such as live/*; may be given several times."""
         self["record"].append(glob)
 
+    def opt_app_quota(self, quota: str) -> None:
+        """Delete the oldest recordings of an app when its own are larger than this, as APP=SIZE; may be given several times."""
+        self["app-quota"].append(quota)
+
     def opt_hls(self, glob: str) -> None:
         """Let the streams whose APP/NAME matches, such as '*' or live/*, be watched as HLS; may be given several times."""
         self["hls"].append(glob)
@@ -158,6 +113,10 @@ class Options(OptionsOrFile):
     def opt_http_cors(self, origin: str) -> None:
         """A web origin whose pages may read status and media, such as https://example.org, or *; may be given several times."""
         self["http-cors"].append(origin)
+
+    def opt_trusted_proxy(self, network: str) -> None:
+        """A network of proxies, such as 10.0.0.0/8, whose X-Forwarded-For says who an HTTP client is; may be given several times."""
+        self["trusted-proxy"].append(network)
 
     def opt_auth(self, specification: str) -> None:
         """A plugin that decides who may publish and play, as PLUGIN:ARGUMENT; may be given several times, and all must allow it."""
@@ -206,6 +165,10 @@ class Options(OptionsOrFile):
             http=self.http(),
             hls=self.hls(),
             relay_config=self["relay-config"],
+            ban=self._optional("ban", read_ban),
+            recheck=self._optional("recheck", lambda text: read_duration(text, 1.0)),
+            open=bool(self["open"]),
+            warnings=command_line_warnings(self, self.given(self._arguments)),
             event_log=self.event_log(),
             authorizers=self._plugins("auth", make_authorizer),
             hooks=self._plugins("hook", make_event_sink),
@@ -269,25 +232,49 @@ class Options(OptionsOrFile):
         """What is served over HTTP, and who may ask for it."""
         listen = self._optional("http-status", _http_description)
         media_listen = self._optional("http-media", _listen_description)
-        token = self._optional("http-token", read_token)
-        if listen is not None and token is None:
-            try:
-                token = token_from()
-            except ConfigError as error:
-                raise UsageError(str(error)) from error
-        if listen is None and token is not None:
-            raise UsageError("--http-token needs --http-status, which says where to listen")
+        try:
+            token, read_token_ = self.http_tokens()
+        except ConfigError as error:
+            raise UsageError(str(error)) from error
+        for option in ("http-token", "http-read-token"):
+            if listen is None and self[option] is not None:
+                raise UsageError(f"--{option} needs --http-status, which says where to listen")
         if listen is None and media_listen is None and self["http-cors"]:
             raise UsageError("--http-cors needs --http-status or --http-media, which say where to listen")
         cors = tuple(self._checked("http-cors", origin, read_origin) for origin in self["http-cors"])
+        try:
+            proxies = read_proxies(self["trusted-proxy"])
+        except ConfigError as error:
+            raise UsageError(f"--trusted-proxy: {error}") from error
         recordings = bool(self["http-recordings"])
         if recordings and listen is None and media_listen is None:
             raise UsageError(
                 "--http-recordings needs --http-status or --http-media, which say where to listen"
             )
         return HttpSettings(
-            listen=listen, media_listen=media_listen, token=token, cors=cors, recordings=recordings
+            listen=listen,
+            media_listen=media_listen,
+            token=token if listen is not None else None,
+            read_token=read_token_,
+            cors=cors,
+            trusted_proxies=proxies,
+            recordings=recordings,
         )
+
+    def http_tokens(self) -> tuple[Secret | None, Secret | None]:
+        """The tokens for changes and for reading. Each call reads their files again.
+
+        Raises:
+            ConfigError: One of them cannot be used; the message does not contain it.
+        """
+        tokens: list[Secret | None] = []
+        for option in ("http-token", "http-read-token"):
+            try:
+                tokens.append(None if self[option] is None else read_token(self[option]))
+            except ConfigError as error:
+                raise ConfigError(f"--{option}: {error}") from None
+        control, reading = tokens
+        return (control or token_from() if self["http-status"] else control), reading
 
     def hls(self) -> HlsSettings:
         """Which streams can be watched as HLS, and how."""
@@ -320,6 +307,9 @@ class Options(OptionsOrFile):
             segment_size=self._optional("segment-size", lambda text: read_size(text, SMALLEST_SEGMENT)),
             keep=self._optional("keep-recordings", lambda text: read_duration(text, SHORTEST_KEPT)),
             max_total_size=self._optional("max-recordings-size", read_size),
+            app_quotas=dict(self._checked("app-quota", text, _app_quota) for text in self["app-quota"]),
+            keep_free=self._optional("keep-free", read_keep_free) or DEFAULT_KEEP_FREE,
+            shortest=SHORTEST_RECORDING,
         )
         if recording.record_all or recording.match:
             self._checked("record-dir", self["record-dir"], check_folder)
@@ -333,10 +323,17 @@ class Options(OptionsOrFile):
             keep=self._optional("keep-event-log", lambda text: read_duration(text, SHORTEST_KEPT)),
         )
         size = self._optional("event-log-size", lambda text: read_size(text, SMALLEST_FILE))
-        for option in ("event-log-gzip", "keep-event-log", "event-log-size"):
+        for option in ("event-log-gzip", "keep-event-log", "event-log-size", "max-event-log-size"):
             if self[option] and settings.folder is None:
                 raise UsageError(f"--{option}: there is no event log; give --event-log")
-        return settings if size is None else attrs.evolve(settings, max_file_size=size)
+        if size is not None:
+            settings = attrs.evolve(settings, max_file_size=size)
+        if self["max-event-log-size"] is not None:
+            most = self._optional(
+                "max-event-log-size", lambda text: None if text == "none" else read_size(text)
+            )
+            settings = attrs.evolve(settings, max_total_size=most)
+        return settings
 
     def _plugins(self, option: str, make: Callable[[str, object], Any]) -> tuple[Any, ...]:
         from twisted.internet import reactor
@@ -359,6 +356,13 @@ class Options(OptionsOrFile):
     def _one_of(self, option: str, choices: Collection[str]) -> None:
         if self[option] not in choices:
             raise UsageError(f"--{option}: {self[option]!r} is not one of {', '.join(choices)}")
+
+
+def _app_quota(text: str) -> tuple[str, int]:
+    app, equals, size = text.rpartition("=")
+    if not equals:
+        raise ConfigError(f"{quoted(text)} is not an app and a size such as live=50G")
+    return app, read_size(size)
 
 
 def _listen_description(text: str) -> str:

@@ -6,6 +6,7 @@ import re
 
 import attrs
 
+from rtmprelay.access.guessing import Ban, GuessLimits
 from rtmprelay.cluster.settings import ClusterSettings
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.drain import DRAIN_FOR
@@ -18,6 +19,7 @@ from rtmprelay.quantities import quoted, read_duration
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.rtmp.admission import AdmissionLimits
 from rtmprelay.streams.limits import QueueLimits, StreamLimits
+from rtmprelay.streams.memory_budget import MemoryLimits
 from rtmprelay.web.settings import HttpSettings
 from rtmprelay.wire.limits import (
     LARGEST_OUTGOING_CHUNK_SIZE,
@@ -71,6 +73,10 @@ class RelayConfig:
     recording: RecordingSettings = attrs.field(factory=RecordingSettings)
     #: Status, metrics, control and live media over HTTP.
     http: HttpSettings = attrs.field(factory=HttpSettings)
+    #: Whether it is meant that anybody may publish: then nobody is warned of it.
+    open: bool = False
+    #: What else the operator should know: logged once at the start, and shown in /health and on the page.
+    warnings: tuple[str, ...] = ()
     #: Which streams can be watched as HLS, and how.
     hls: HlsSettings = attrs.field(factory=HlsSettings)
     #: The file that changes of destinations through the HTTP API are saved to.
@@ -87,6 +93,12 @@ class RelayConfig:
     #: The longest that a frame may wait to be sent together with others under load, in seconds; 0 switches merging off.
     merge_window: float = attrs.field(default=0.04, validator=_check_merge_window)
     admission_limits: AdmissionLimits = attrs.field(factory=AdmissionLimits)
+    memory_limits: MemoryLimits = attrs.field(factory=MemoryLimits)
+    guess_limits: GuessLimits = attrs.field(factory=GuessLimits)
+    #: Seconds after which the authorizers are asked again about those who publish and play; None for never.
+    recheck: float | None = None
+    #: Addresses that send too many wrong keys, passwords and tokens are shut out for a while; None for never.
+    ban: Ban | None = None
     hls_limits: HlsLimits = attrs.field(factory=HlsLimits)
     #: The highest bitrate of one publisher in kilobits per second, averaged over ten seconds; None for no limit.
     max_publisher_kbps: int | None = None

@@ -8,10 +8,12 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import attrs
+
 from rtmprelay.event_log.names import compressed, is_compressed, is_event_log, unfinished
 from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.events import EventLogDeleted, EventLogEvent, EventLogFailed
-from rtmprelay.files.disk import error_name, sync_folder, try_to_lock
+from rtmprelay.files.disk import FILE_MODE, error_name, sync_folder, try_to_lock
 from rtmprelay.quantities import MEBIBYTE
 
 #: Bytes that are compressed in one step: lines wait meanwhile.
@@ -50,6 +52,9 @@ class Upkeep:
         """A file is complete."""
         if self._settings.gzip:
             self._to_compress.append(path)
+        if self._settings.max_total_size is not None:
+            # It may be one too many.
+            self._next_look = None
 
     def step(self, active: Path | None) -> bool:
         """Do a little. The result is whether there is more to do now.
@@ -97,35 +102,50 @@ class Upkeep:
         in_use = {active, *self._to_compress}
         if self._compressing is not None:
             in_use.add(self._compressing_path)
-        for path, modified in sorted(_event_logs(self._folder)):
-            age = self._wall_clock() - modified
+        found = sorted(_event_logs(self._folder), key=lambda one: (one.modified, one.path))
+        total, most = sum(one.size for one in found), self._settings.max_total_size
+        for one in found:
+            path, age = one.path, self._wall_clock() - one.modified
             if path in in_use:
                 continue
             if self._settings.keep is not None and age > self._settings.keep:
-                self._delete(path)
+                total -= self._delete(path, "too old")
+            elif most is not None and total > most:
+                total -= self._delete(path, "too many bytes")
             elif self._settings.gzip and not is_compressed(path.name) and age > _YOUNG:
                 self._to_compress.append(path)
 
-    def _delete(self, path: Path) -> None:
+    def _delete(self, path: Path, reason: str) -> int:
+        """Delete a file that nobody writes. The result is how many bytes that made free."""
         with suppress(OSError):
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 if not try_to_lock(descriptor):
-                    return
+                    return 0
                 size = os.fstat(descriptor).st_size
                 os.unlink(path)
             finally:
                 os.close(descriptor)
-            self._report(EventLogDeleted(path=str(path), bytes=size))
+            self._report(EventLogDeleted(path=str(path), bytes=size, reason=reason))
+            return size
+        return 0
 
 
-def _event_logs(folder: Path) -> Iterator[tuple[Path, float]]:
-    """The event logs in a folder, and when each was last changed."""
+@attrs.frozen
+class _FoundLog:
+    path: Path
+    size: int
+    modified: float
+
+
+def _event_logs(folder: Path) -> Iterator[_FoundLog]:
+    """The event logs in a folder."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with suppress(OSError):
                 if is_event_log(entry.name) and entry.is_file(follow_symlinks=False):
-                    yield folder / entry.name, entry.stat(follow_symlinks=False).st_mtime
+                    status = entry.stat(follow_symlinks=False)
+                    yield _FoundLog(folder / entry.name, status.st_size, status.st_mtime)
 
 
 def compress(path: Path) -> Generator[None, None, None]:
@@ -153,7 +173,7 @@ def compress(path: Path) -> Generator[None, None, None]:
 
 def _write_compressed(source: int, target: Path, name: str) -> Generator[None, None, None]:
     status = os.fstat(source)
-    with target.open("wb") as raw:
+    with open(target, "wb", opener=lambda path, flags: os.open(path, flags, FILE_MODE)) as raw:
         with gzip.GzipFile(name, "wb", _LEVEL, raw, mtime=status.st_mtime) as out:
             while data := os.read(source, _STEP):
                 out.write(data)

@@ -63,6 +63,7 @@ from rtmprelay.events.recordings import (
     RecordingStarted,
 )
 from rtmprelay.events.relay import (
+    AddressBanned,
     ConnectionRefused,
     ControlApplied,
     ControlRefused,
@@ -70,6 +71,7 @@ from rtmprelay.events.relay import (
     EventLogEvent,
     EventLogFailed,
     EventsLost,
+    GuessingSlowed,
     PeerEvent,
     RelayEvent,
     ServerAlive,
@@ -90,6 +92,7 @@ AnyEvent = (
 )
 
 __all__ = [
+    "AddressBanned",
     "AnyEvent",
     "ClientConnected",
     "ClusterEvent",
@@ -120,6 +123,7 @@ __all__ = [
     "EventLogEvent",
     "EventLogFailed",
     "EventsLost",
+    "GuessingSlowed",
     "HandshakeCompleted",
     "MediaStatistics",
     "MessageStreamCreated",

@@ -50,9 +50,13 @@ class ConnectRefused(ConnectionEvent):
 
     name = "connect_refused"
     level = "warn"
-    sentence = "connect of {connection} to application {app!r} refused: {reason}"
+    sentence = "connect of {connection} from {peer} to application {app!r} refused: {reason} ({others} more)"
+    #: The client's address.
+    peer: str
     app: str
     reason: str
+    #: Refusals of this kind to the same address since the last event, besides this one: one a second is told.
+    others: int = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -114,8 +118,12 @@ class PublishRefused(PublishEvent):
 
     name = "publish_refused"
     level = "warn"
-    sentence = "publish of {stream} by {connection} refused: {reason}"
+    sentence = "publish of {stream} by {connection} from {peer} refused: {reason} ({others} more)"
+    #: The client's address.
+    peer: str
     reason: str
+    #: Refusals of this kind to the same address since the last event, besides this one: one a second is told.
+    others: int = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -163,8 +171,12 @@ class PlayRefused(PlayEvent):
     """A client was not allowed to play, or could not."""
 
     name = "play_refused"
-    sentence = "play of {stream} by {connection} refused: {reason}"
+    sentence = "play of {stream} by {connection} from {peer} refused: {reason} ({others} more)"
+    #: The client's address.
+    peer: str
     reason: str
+    #: Refusals of this kind to the same address since the last event, besides this one: one a second is told.
+    others: int = 0
 
 
 @attrs.frozen(kw_only=True)

@@ -75,12 +75,13 @@ class EventLogFailed(EventLogEvent):
 
 @attrs.frozen(kw_only=True)
 class EventLogDeleted(EventLogEvent):
-    """An event log was deleted because it was too old."""
+    """An event log was deleted because it was too old, or because all together were too large."""
 
     name = "event_log_deleted"
-    sentence = "Event log {path} deleted: it is too old ({bytes} bytes)"
+    sentence = "Event log {path} deleted: {reason} ({bytes} bytes)"
     path: str
     bytes: int
+    reason: str = "too old"
 
 
 @attrs.frozen(kw_only=True)
@@ -92,14 +93,39 @@ class PeerEvent(Event):
 
 @attrs.frozen(kw_only=True)
 class ConnectionRefused(PeerEvent):
-    """A connection was refused because of a limit. Published at most once a second."""
+    """A connection was refused because of a limit. Published at most once a second for each address."""
 
     name = "connection_refused"
     level = "warn"
-    sentence = "Connection from {peer} refused: {reason} ({others} more since the last report)"
+    sentence = "Connection from {peer} refused: {reason} ({others} more since the last report) {advice}"
     reason: str
-    #: Connections that were refused since the last event of this kind.
-    others: int
+    #: What to set if many clients share the address; empty if that would not help.
+    advice: str = ""
+    #: Connections of this address that were refused since the last event of this kind, besides this one.
+    others: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class GuessingSlowed(PeerEvent):
+    """An address sends wrong keys, passwords or tokens, and its answers come late. Published once a minute at most."""
+
+    name = "guessing_slowed"
+    level = "warn"
+    sentence = "{peer} sent {wrong} wrong keys, passwords or tokens: the next answer takes {delay:.1f} s"
+    #: How many were wrong so far.
+    wrong: int
+    delay: float
+
+
+@attrs.frozen(kw_only=True)
+class AddressBanned(PeerEvent):
+    """An address sent too many wrong keys, passwords or tokens, and is shut out for a while."""
+
+    name = "address_banned"
+    level = "warn"
+    sentence = "{peer} is shut out for {seconds:.0f} s: it sent {wrong} wrong keys, passwords or tokens"
+    wrong: int
+    seconds: float
 
 
 @attrs.frozen(kw_only=True)
@@ -115,10 +141,10 @@ class ControlApplied(PeerEvent):
 
 @attrs.frozen(kw_only=True)
 class ControlRefused(PeerEvent):
-    """An HTTP client sent a wrong token. Published at most once a second."""
+    """An HTTP client sent a wrong token. Published at most once a second for each address."""
 
     name = "control_refused"
     level = "warn"
     sentence = "Control from {peer} refused: the token is wrong ({others} more since the last report)"
-    #: Requests that were refused since the last event of this kind.
-    others: int
+    #: Requests of this address that were refused since the last event of this kind, besides this one.
+    others: int = 0

@@ -12,6 +12,9 @@ from typing import Protocol
 
 from rtmprelay.errors import ConfigError
 
+#: Who may read what is written: its owner, and a group that the operator chooses. Streams and addresses are nobody else's.
+FILE_MODE = 0o640
+
 #: Files that begin in the same second. More mean that something is wrong.
 MAX_COPIES = 1000
 
@@ -95,7 +98,7 @@ def create_file(folder: Path, names: Iterable[str]) -> OsFile:
     for name in names:
         path = folder / name
         with suppress(FileExistsError):
-            return OsFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), path)
+            return OsFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE), path)
     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
 
 

@@ -61,6 +61,7 @@ def read_secret(path: Path, what: str = "") -> Secret:
         ConfigError: As from `read_text`, or the file is not one line of printable text. No message shows any of it.
     """
     text = read_text(path, what, LARGEST_SECRET).strip()
+    warn_if_everybody_reads(path)
     if not text:
         raise ConfigError(f"{_shown(path, what)} is empty")
     if not text.isprintable():

@@ -11,7 +11,7 @@ import math
 import struct
 from collections.abc import Mapping
 
-from rtmprelay.amf.amf0 import AmfValue, EcmaArray, decode_first, encode
+from rtmprelay.amf.amf0 import AmfValue, Budget, EcmaArray, decode_first, encode
 from rtmprelay.errors import ProtocolError
 
 _ON_METADATA = encode("onMetaData")
@@ -26,14 +26,18 @@ def encode_metadata(values: Mapping[str, AmfValue]) -> bytes:
     return encode("onMetaData", EcmaArray(values))
 
 
-def decode_metadata(payload: bytes) -> dict[str, AmfValue] | None:
-    """The values of an onMetaData payload; None if it is another message or cannot be read."""
+def decode_metadata(payload: bytes, budget: Budget | None = None) -> dict[str, AmfValue] | None:
+    """The values of an onMetaData payload; None if it is another message or cannot be read.
+
+    Args:
+        budget: How many values it may have; afterwards it says how many were read.
+    """
     message = without_set_data_frame(payload)
     if not message.startswith(_ON_METADATA):
         return None
     try:
         # Only this one value: what some encoders append to it has no use.
-        values, _ = decode_first(message, len(_ON_METADATA))
+        values, _ = decode_first(message, len(_ON_METADATA), budget)
     except ProtocolError:
         return None
     return dict(values) if isinstance(values, dict) else None

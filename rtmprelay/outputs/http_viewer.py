@@ -25,6 +25,7 @@ from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.web.server.responses import HttpError
+from rtmprelay.wire.limits import LONGEST_STREAM_NAME
 
 #: Seconds between two checks of whether a viewer still takes what is sent.
 _CHECK_EVERY = 10.0
@@ -35,6 +36,8 @@ class LiveMediaSettings:
     """Limits of live media over HTTP."""
 
     queue: QueueLimits = attrs.field(factory=QueueLimits)
+    #: Bytes of UTF-8 in the name of a stream.
+    stream_name_size: int = LONGEST_STREAM_NAME
     #: Viewers at the same time.
     max_viewers: int = 1_500
     #: A viewer that takes no byte for so many seconds, although some wait for it, is disconnected.
@@ -88,6 +91,11 @@ class HttpViewer(Consumer):
         self._gone = False
         self._report = PlayReport(connection_id, stream.key, self, self._began)
         self._timer: IDelayedCall | None = None
+
+    @property
+    def connection_id(self) -> str:
+        """Its name in the log and in events."""
+        return self._connection_id
 
     # -- for subclasses --------------------------------------------------------------------------------------
 

@@ -12,10 +12,17 @@ import attrs
 from typing_extensions import override
 
 from rtmprelay.amf.amf0 import AmfValue
-from rtmprelay.events import RecordingEvent, RecordingFailed, RecordingFinished, RecordingStarted
+from rtmprelay.events import (
+    RecordingDeleted,
+    RecordingEvent,
+    RecordingFailed,
+    RecordingFinished,
+    RecordingStarted,
+)
 from rtmprelay.files.backoff import Outage
-from rtmprelay.files.disk import MAX_COPIES, OsFile, WritableFile, create_file, error_name
+from rtmprelay.files.disk import MAX_COPIES, OsFile, WritableFile, attempt, create_file, error_name
 from rtmprelay.files.file_sequence import CurrentFile, DiskFailure, FileSequence
+from rtmprelay.files.free_space import FreeSpace
 from rtmprelay.flv.container import MAX_PAYLOAD_SIZE, tag_size
 from rtmprelay.flv.names import RecordingName, split_key
 from rtmprelay.flv.writer import FlvWriter
@@ -24,6 +31,9 @@ from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.recording.status import QUEUE_FULL, TOO_LARGE, WAITING_FOR_KEYFRAME, MessageAccount
 from rtmprelay.streams.frames import METADATA_KEY, FrameRole, LiveFrame
 from rtmprelay.streams.limits import StreamLimits
+
+#: Why a file ends that another one follows.
+_SEGMENT_FULL = "the segment is full"
 
 
 def create_recording(folder: Path, key: str, wall_time: float, segment: int | None) -> OsFile:
@@ -53,6 +63,8 @@ class RecordingContext:
     #: Publishes an event from the writer's thread.
     report: Callable[[RecordingEvent], None]
     create_file: CreateRecording = create_recording
+    #: Says when the disk is too full.
+    space: FreeSpace | None = None
 
 
 @attrs.define(eq=False)
@@ -147,7 +159,7 @@ class FlvFiles(FileSequence[_Recording]):
             if has_segments and self._is_full(frame, run_bytes):
                 self._append(run)
                 run, run_bytes = [], 0
-                self.finish("the segment is full")
+                self.finish(_SEGMENT_FULL)
             if self._current is None:
                 refusal = self._reason_not_to_begin(frame) or self._begin(frame)
                 if refusal is not None:
@@ -189,6 +201,7 @@ class FlvFiles(FileSequence[_Recording]):
         size_before = writer.size
         written = 0
         try:
+            self._check_space()
             if current.file.is_deleted():
                 raise FileNotFoundError(errno.ENOENT, "the file or its folder was deleted")
             try:
@@ -234,6 +247,7 @@ class FlvFiles(FileSequence[_Recording]):
         segment = self._files + 1 if settings.has_segments else None
         wall_time = context.wall_clock()
         try:
+            self._check_space()
             file = self._opened(lambda: context.create_file(settings.folder, self._key, wall_time, segment))
         except OSError as error:
             self._failed(error)
@@ -252,6 +266,10 @@ class FlvFiles(FileSequence[_Recording]):
         )
         return None
 
+    def _check_space(self) -> None:
+        if self._context.space is not None:
+            self._context.space.check()
+
     def _startup_frames(self, begin_ms: int) -> list[MediaFrame]:
         """Metadata and decoder configuration. In all files but the first they have the time of the frame after them."""
         return [
@@ -267,6 +285,7 @@ class FlvFiles(FileSequence[_Recording]):
 
     @override
     def _finished(self, current: _Recording, reason: str, problem: OSError | None) -> None:
+        may_be_short = self._files > 1 or reason == _SEGMENT_FULL
         if problem is not None:
             reason = f"{reason}; its metadata is not complete ({error_name(problem)})"
         writer = current.writer
@@ -281,6 +300,16 @@ class FlvFiles(FileSequence[_Recording]):
                 dropped_by_reason=self.dropped_by_reason(),
             )
         )
+        if writer.facts.duration_ms < self._settings.shortest * 1000 and not may_be_short:
+            self._delete_short(current)
+
+    def _delete_short(self, current: _Recording) -> None:
+        """A recording with hardly anything in it is somebody's attempt: it would only be in the way."""
+        if attempt(current.file.delete) is None:
+            reason = f"it has less than {self._settings.shortest:g} s of media"
+            self._context.report(
+                RecordingDeleted(path=str(current.file.path), bytes=current.writer.size, reason=reason)
+            )
 
     # -- failures --------------------------------------------------------------------------------------------
 

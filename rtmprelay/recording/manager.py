@@ -12,6 +12,7 @@ from twisted.python.failure import Failure
 
 from rtmprelay.event_bus import EventBus
 from rtmprelay.events import RecordingEvent
+from rtmprelay.files.free_space import FreeSpace
 from rtmprelay.files.writer_thread import CallInReactor, WriterThread, call_directly
 from rtmprelay.outputs.base import OnePerStream
 from rtmprelay.recording.flv_files import CreateRecording, FlvFiles, RecordingContext, create_recording
@@ -49,7 +50,8 @@ class RecordingManager:
         self._has_thread = call_in_reactor is not None
         self._call_in_reactor = call_in_reactor or call_directly
         monotonic = time.monotonic if self._has_thread else clock.seconds
-        self._context = RecordingContext(settings, monotonic, wall_clock, self._report, create_file)
+        space = FreeSpace(settings.folder, settings.keep_free, monotonic)
+        self._context = RecordingContext(settings, monotonic, wall_clock, self._report, create_file, space)
         self.writer = RecordingWriter(settings, self._call_in_reactor, self._report, wall_clock, monotonic)
         self._thread = self._new_thread()
         self._chosen: set[str] = set()
@@ -160,6 +162,13 @@ class RecordingManager:
     def statuses(self) -> list[RecordingStatus]:
         """The state of each recording that has not ended."""
         return [recorder.status() for recorder in self._recorders]
+
+    def __len__(self) -> int:
+        return len(self._unfinished)
+
+    def bytes_queued(self) -> int:
+        """What waits for the disk, of all recordings together."""
+        return sum(recorder.bytes_queued for recorder in self._unfinished)
 
     def totals(self) -> RecordingTotals:
         """What all recordings have written and dropped, ended ones included."""

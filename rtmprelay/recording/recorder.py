@@ -138,6 +138,11 @@ class Recorder:
             return frame.role is FrameRole.AUDIO
         return frame.role is FrameRole.KEYFRAME
 
+    @property
+    def bytes_queued(self) -> int:
+        """What waits for the disk."""
+        return self._bytes
+
     def status(self) -> RecordingStatus:
         files, lost = self.files, self._lost
         path = files.path

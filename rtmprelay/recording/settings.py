@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
 
+from rtmprelay.files.free_space import KeepFree
 from rtmprelay.flv.file_metadata import DEFAULT_SPACE
 from rtmprelay.quantities import MEBIBYTE
 
@@ -33,6 +35,12 @@ class RecordingSettings:
     keep: float | None = None
     #: Delete the oldest finished recordings when all together have more bytes than this.
     max_total_size: int | None = None
+    #: Delete the oldest finished recordings of an app, by its name, when its own have more bytes than this.
+    app_quotas: Mapping[str, int] = attrs.field(factory=dict)
+    #: Write nothing while the disk has less free than this; None for no bound.
+    keep_free: KeepFree | None = None
+    #: Delete a recording that has fewer seconds of media than this when it ends; `twistd rtmprelay` says 1.
+    shortest: float = 0.0
     #: Bytes of one stream that may wait for the disk: ten seconds at 25 Mbit/s, shared with the players' queues.
     queue_bytes: int = 32 * MEBIBYTE
     #: Messages of one stream that may wait: empty ones have no bytes and still cost memory.
@@ -66,4 +74,4 @@ class RecordingSettings:
     @property
     def has_retention(self) -> bool:
         """Whether recordings are deleted at all."""
-        return self.keep is not None or self.max_total_size is not None
+        return self.keep is not None or self.max_total_size is not None or bool(self.app_quotas)

@@ -86,7 +86,12 @@ class RecordingWriter:
         active = {path for path in paths if path is not None}
         try:
             deleted = delete_old(
-                settings.folder, active, self._wall_clock(), settings.keep, settings.max_total_size
+                settings.folder,
+                active,
+                self._wall_clock(),
+                settings.keep,
+                settings.max_total_size,
+                app_quotas=settings.app_quotas,
             )
         except Exception:
             self._log_failure("Old recordings cannot be deleted")

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 
 import attrs
-from twisted.internet.interfaces import IReactorTime
 
+from rtmprelay.addresses import address_group
 from rtmprelay.errors import LimitExceededError
-from rtmprelay.event_bus import EventBus
-from rtmprelay.events import ConnectionRefused
 from rtmprelay.session.timeouts import RateLimit
-from rtmprelay.throttle import Throttle
 
 #: Addresses that are remembered as proxies. A deployment has one or two.
 _MOST_PROXIES = 64
+
+#: Seconds' worth of new connections that may come at once: all of an office at the beginning of a stream.
+_BURST_SECONDS = 20
 
 #: Addresses whose rate is remembered. A peer with more addresses escapes this limit, but not the others.
 _MOST_RATES = 10_000
@@ -22,15 +22,19 @@ _MOST_RATES = 10_000
 
 @attrs.frozen
 class AdmissionLimits:
-    """Limits on connections; None means no limit. A refusal names the field in the log."""
+    """Limits on connections; None means no limit. A refusal names the field in the log.
+
+    An address is one IPv4 address, or one IPv6 network of 64 bits.
+    """
 
     #: Connections at the same time; each one costs a file descriptor and some memory.
     max_connections: int = 10_000
     #: Connections from one address that have not sent `connect` yet. They are cheap to open, so few are allowed.
-    max_unconnected_per_address: int = 2_000
-    #: Connections from one address at the same time; many viewers can share one.
-    max_connections_per_address: int | None = None
-    #: New connections a second from one address, on average over ten seconds.
+    max_unconnected_per_address: int = 4_000
+    #: Connections from one address at the same time. A TCP proxy without the PROXY protocol has the address of all its
+    #: clients; others find room beside it.
+    max_connections_per_address: int | None = 8_000
+    #: New connections a second from one address, on average over twenty seconds.
     connection_rate_per_address: int | None = 200
 
 
@@ -47,6 +51,7 @@ class Admission:
     def check(self, host: str, now: float) -> None:
         """Raise `LimitExceededError` if one more connection from this host is over a limit."""
         limits = self._limits
+        host = address_group(host)
         self._check("max_connections", self._open.total(), limits.max_connections, "connections")
         if host in self._proxies:
             # Connections through a proxy are not counted against the proxy's address.
@@ -74,7 +79,8 @@ class Admission:
     def _rate(self, host: str, per_second: int, now: float) -> RateLimit:
         rate = self._rates.get(host)
         if rate is None:
-            rate = self._rates[host] = RateLimit("connection_rate_per_address", per_second, now)
+            rate = RateLimit("connection_rate_per_address", per_second, now, _BURST_SECONDS)
+            self._rates[host] = rate
             if len(self._rates) > _MOST_RATES:
                 self._rates.popitem(last=False)
         else:
@@ -82,38 +88,31 @@ class Admission:
         return rate
 
     def opened(self, host: str) -> None:
-        self._open[host] += 1
-        self._unconnected[host] += 1
+        self._open[address_group(host)] += 1
+        self._unconnected[address_group(host)] += 1
 
     def connected(self, host: str) -> None:
-        _decrease(self._unconnected, host)
+        _decrease(self._unconnected, address_group(host))
 
     def closed(self, host: str) -> None:
-        _decrease(self._open, host)
+        _decrease(self._open, address_group(host))
 
-    def note_proxy(self, proxy: str) -> None:
-        """From now on, do not count connections from this address as those of one peer: it is a proxy."""
+    def moved(self, proxy: str, host: str, now: float) -> None:
+        """A connection that came from a proxy is that of another host: count it there, and raise if that has too many.
+
+        From now on, connections from the proxy are not counted as those of one peer.
+        """
         if len(self._proxies) < _MOST_PROXIES:
-            self._proxies.add(proxy)
+            self._proxies.add(address_group(proxy))
+        self.connected(proxy)
+        self.closed(proxy)
+        try:
+            self.check(host, now)
+        finally:
+            self.opened(host)
 
 
 def _decrease(counter: Counter[str], host: str) -> None:
     counter[host] -= 1
     if counter[host] <= 0:
         del counter[host]
-
-
-class RefusalLog:
-    """Reports the first refused connection at once and counts the next ones, so that a flood does not fill the log."""
-
-    def __init__(self, events: EventBus, clock: IReactorTime) -> None:
-        self._events = events
-        self._throttle = Throttle(clock)
-        #: All refusals, by limit.
-        self.by_limit: Counter[str] = Counter()
-
-    def refused(self, peer: str, limit: str, reason: str) -> None:
-        self.by_limit[limit] += 1
-        count = self._throttle.count()
-        if count:
-            self._events.publish(ConnectionRefused(peer=peer, reason=reason, others=count - 1))

@@ -121,6 +121,10 @@ class RtmpConnection(Protocol, Generic[_S]):
         """Do what is due from time to time. Returns the time at which something is due again."""
         return now + _CHECK_INTERVAL
 
+    def most_unread_replies(self) -> tuple[str, int]:
+        """How many bytes of our answers the peer may leave unread now, with the name of that limit."""
+        return "unread_replies", self._limits.unread_replies
+
     @property
     def is_closing(self) -> bool:
         """Whether the connection is closed or closing."""
@@ -185,11 +189,9 @@ class RtmpConnection(Protocol, Generic[_S]):
             return
         if self._transport_full:
             self._unread_replies += len(data)
-            most = self._limits.unread_replies
+            limit, most = self.most_unread_replies()
             if self._unread_replies > most:
-                self._abort(
-                    LimitExceededError("unread_replies", f"over {most} bytes of answers were left unread")
-                )
+                self._abort(LimitExceededError(limit, f"over {most} bytes of answers were left unread"))
                 return
         self._writer.write_buffered(data)
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.python.failure import Failure
 
 from rtmprelay.access.gate import Gate
-from rtmprelay.access.request import AccessRequest, Credentials, Verdict
-from rtmprelay.media import MediaFrame
+from rtmprelay.access.request import TOO_MANY_WRONG, AccessRequest, Credentials, Verdict
 from rtmprelay.secret import Secret
 from rtmprelay.session.adobe import WANTS_USER, AdobeLogin, LoginAccepted, LoginRefused
-
-#: Bytes of media that are kept for an encoder which does not wait for the verdict; after these, its socket is not read.
-MOST_EARLY_BYTES = 1024 * 1024
 
 #: Query parameters of clients that present a key instead of a user and a password.
 _KEYS = ("key", "token", "jwt")
@@ -24,9 +18,6 @@ _KEYS = ("key", "token", "jwt")
 
 class Permissions:
     """Requests the gate's verdicts for one connection, at most one at a time for each message stream.
-
-    Media that arrives before the verdict is kept: an encoder that does not wait sends its decoder configuration only
-    once, and players cannot decode without it.
 
     Args:
         failed: Called if acting on a verdict fails.
@@ -36,10 +27,6 @@ class Permissions:
         self._gate = gate
         self._failed = failed
         self._pending: dict[int, Deferred[Verdict]] = {}
-        self._early: dict[int, list[MediaFrame]] = {}
-        self._early_bytes = 0
-        # The transport, while it is paused because too much early media has come.
-        self._paused_transport: Any = None
 
     @property
     def is_pending(self) -> bool:
@@ -63,36 +50,7 @@ class Permissions:
         if self._pending.get(stream_id) is not answered:
             return
         del self._pending[stream_id]
-        try:
-            decided(verdict)
-        finally:
-            self._forget_early(stream_id)
-
-    # -- media before the verdict ----------------------------------------------------------------------------
-
-    def keep_early(self, stream_id: int, frames: Sequence[MediaFrame], transport: object) -> None:
-        """Keep media until the verdict comes; without a request it is dropped."""
-        if stream_id not in self._pending or self._early_bytes > 2 * MOST_EARLY_BYTES:
-            return
-        self._early.setdefault(stream_id, []).extend(frames)
-        self._early_bytes += sum(len(frame.payload) for frame in frames)
-        if self._early_bytes > MOST_EARLY_BYTES and self._paused_transport is None:
-            # Transports in memory cannot be paused.
-            with suppress(AttributeError):
-                transport.pauseProducing()  # type: ignore[attr-defined]
-                self._paused_transport = transport
-
-    def take_early(self, stream_id: int) -> list[MediaFrame]:
-        """Remove and return the media that came before the verdict."""
-        return self._early.pop(stream_id, [])
-
-    def _forget_early(self, stream_id: int) -> None:
-        """Drop the rest of the early media, and read the socket again."""
-        self._early.pop(stream_id, None)
-        self._early_bytes = sum(len(frame.payload) for kept in self._early.values() for frame in kept)
-        if self._paused_transport is not None and self._early_bytes <= MOST_EARLY_BYTES:
-            paused, self._paused_transport = self._paused_transport, None
-            paused.resumeProducing()
+        decided(verdict)
 
     # -- the end ---------------------------------------------------------------------------------------------
 
@@ -101,13 +59,19 @@ class Permissions:
         pending = self._pending.pop(stream_id, None)
         if pending is not None:
             pending.cancel()
-            self._forget_early(stream_id)
 
     def withdraw_all(self) -> None:
         """Cancel all pending requests: the client is gone."""
-        self._paused_transport = None
         for stream_id in list(self._pending):
             self.withdraw(stream_id)
+
+
+#: The outcome for an address that sent too many wrong passwords.
+_TOO_MANY = LoginRefused(TOO_MANY_WRONG.reason, wrong=True)
+
+
+def _is_wrong(outcome: LoginAccepted | LoginRefused | None) -> bool:
+    return isinstance(outcome, LoginRefused) and outcome.wrong
 
 
 class Logins:
@@ -115,12 +79,24 @@ class Logins:
 
     def __init__(self, gate: Gate) -> None:
         self._directories = gate.directories
+        self._guard = gate.guard
         self._login = AdobeLogin()
 
-    def check(self, app: str, query: Secret, now: float) -> LoginAccepted | LoginRefused | None:
+    def check(
+        self, host: str, app: str, query: Secret, now: float
+    ) -> Deferred[LoginAccepted | LoginRefused | None]:
         """The outcome of the login in the query of a `connect`; None if no login is needed."""
         if not self._directories:
-            return None
+            return succeed(None)
+        if self._guard is None:
+            return succeed(self._judge(app, query, now))
+
+        async def judge() -> LoginAccepted | LoginRefused | None:
+            return self._judge(app, query, now)
+
+        return Deferred.fromCoroutine(self._guard.check(host, judge, _is_wrong, _TOO_MANY))
+
+    def _judge(self, app: str, query: Secret, now: float) -> LoginAccepted | LoginRefused | None:
         outcome = self._login.judge(query, self._passwords_of, now)
         if outcome is None and self._wants_user(app, query):
             return LoginRefused(WANTS_USER)

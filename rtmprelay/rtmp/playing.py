@@ -72,6 +72,10 @@ class Playing:
         self.connection = connection
         self.players: dict[int, Player] = {}
 
+    def has(self, stream_id: int) -> bool:
+        """Whether the client plays on this message stream."""
+        return stream_id in self.players
+
     def requested(self, request: PlayRequested) -> None:
         """Ask the gate whether the client may play."""
         self.connection.ask_permission(Action.PLAY, request, self._allowed, self._refused)
@@ -82,9 +86,14 @@ class Playing:
 
     def _reject(self, request: PlayRequested, code: str, reason: str) -> None:
         connection = self.connection
-        connection.session.reject(request.request_id, code, reason)
-        connection.emit(
-            events.PlayRefused(connection=connection.connection_id, stream=str(request.key), reason=reason)
+        connection.reject(request.request_id, code, reason)
+        connection.report_refusal(
+            events.PlayRefused(
+                connection=connection.connection_id,
+                stream=str(request.key),
+                peer=connection.peer,
+                reason=reason,
+            )
         )
 
     def _allowed(self, request: PlayRequested, now: float) -> None:
@@ -94,6 +103,7 @@ class Playing:
             stream = connection.factory.registry.watchable(key)
         except StreamNotFoundError as missing:
             self._reject(request, StatusCode.PLAY_STREAM_NOT_FOUND, str(missing))
+            connection.count_refusal()
             return
         except LimitExceededError as full:
             self._refused(request, refused(str(full)))
@@ -160,6 +170,12 @@ class Playing:
             if player.stream.publisher is not None:
                 player.publisher_left()
             self._end(stream_id, "the server stops")
+
+    def end(self, stream_id: int, reason: str) -> None:
+        """End a play for the operator, or because it is not allowed any more."""
+        self.connection.session.end_stream(stream_id, "error", StatusCode.PLAY_FAILED, reason)
+        self._end(stream_id, reason)
+        self.connection.close_soon(reason)
 
     def connection_lost(self, reason: str) -> None:
         """End all plays because the client is gone."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zope.interface import implementer
 
 from rtmprelay import events
-from rtmprelay.access.request import Action, Verdict
+from rtmprelay.access.request import Action, Verdict, refused
 from rtmprelay.flv import AnyCodec, display_name
 from rtmprelay.interfaces import IStreamPublisher
 from rtmprelay.session.reports import PublishRequested
@@ -119,6 +119,10 @@ class Publishing:
         self.connection = connection
         self.publications: dict[int, Publication] = {}
 
+    def has(self, stream_id: int) -> bool:
+        """Whether the client publishes on this message stream."""
+        return stream_id in self.publications
+
     def requested(self, request: PublishRequested) -> None:
         """Ask the gate whether the client may publish."""
         self.connection.ask_permission(Action.PUBLISH, request, self._allowed, self._refused)
@@ -131,30 +135,35 @@ class Publishing:
 
     def _reject(self, request: PublishRequested, code: str, reason: str) -> None:
         connection = self.connection
-        connection.session.reject(request.request_id, code, reason)
-        connection.emit(
-            events.PublishRefused(connection=connection.connection_id, stream=str(request.key), reason=reason)
+        connection.reject(request.request_id, code, reason)
+        connection.report_refusal(
+            events.PublishRefused(
+                connection=connection.connection_id,
+                stream=str(request.key),
+                peer=connection.peer,
+                reason=reason,
+            )
         )
 
     def _allowed(self, request: PublishRequested, now: float) -> None:
         connection = self.connection
+        memory = connection.factory.memory
+        if memory is not None and not memory.take_publisher():
+            connection.factory.refused_by_limit["memory_budget"] += 1
+            self._refused(request, refused(memory.refusal))
+            return
         key = str(request.key)
         stream_id = request.stream_id
         publication = Publication(self, stream_id, key, now)
         self.publications[stream_id] = publication
         try:
-            stream = publication.stream = connection.factory.registry.publish(key, publication, now)
+            publication.stream = connection.factory.registry.publish(key, publication, now)
         except StreamBusyError as busy:
             del self.publications[stream_id]
             self._reject(request, StatusCode.PUBLISH_BAD_NAME, str(busy))
             return
         connection.session.accept(request.request_id)
         connection.emit(events.PublishStarted(connection=connection.connection_id, stream=key))
-        early = connection.permissions.take_early(stream_id)
-        if early:
-            connection.count_bitrate(early, now)
-            stream.publish_frames(early, now)
-            publication.report_codecs(stream, now)
 
     def reading_pause(self) -> tuple[float, bool]:
         """How many seconds the socket may be left unread, and whether they begin only when something has arrived."""

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
+from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IAddress, IDelayedCall
 from twisted.python.failure import Failure
 from typing_extensions import override
 
 from rtmprelay import events
+from rtmprelay.access.refusals import Refusal
 from rtmprelay.access.request import AccessRequest, Action, Credentials, Verdict
+from rtmprelay.errors import LimitExceededError
 from rtmprelay.media import MediaFrame
 from rtmprelay.rtmp.addresses import describe_address, host_of
+from rtmprelay.rtmp.connecting import Connecting
 from rtmprelay.rtmp.connection import RtmpConnection
-from rtmprelay.rtmp.node_pass import NodePass, NodeRefusedError
 from rtmprelay.rtmp.permission import Permissions
 from rtmprelay.rtmp.playing import Player, Playing
 from rtmprelay.rtmp.publishing import Publishing
 from rtmprelay.rtmp.reading_pace import Reading
-from rtmprelay.session.adobe import LoginRefused, without_login
+from rtmprelay.rtmp.recheck import Granted
+from rtmprelay.rtmp.unread import UnreadSocket
+from rtmprelay.session.adobe import without_login
 from rtmprelay.session.reports import (
     CommandNotUnderstood,
     ConnectAccepted,
@@ -40,7 +46,6 @@ from rtmprelay.session.reports import (
 )
 from rtmprelay.session.server import ServerSession
 from rtmprelay.session.timeouts import RateLimit
-from rtmprelay.wire.commands import StatusCode
 
 if TYPE_CHECKING:
     from rtmprelay.rtmp.server_factory import RtmpServerFactory
@@ -51,7 +56,17 @@ _TIME_TO_READ_REFUSAL = 1.0
 #: Refused requests of one connection: a client with more of them is guessing keys.
 _MOST_REFUSALS = 10
 
+#: Message streams created and unknown commands of one connection that are told: real clients have two or three.
+_MOST_SMALL_EVENTS = 20
+
+#: The limits that a frame exceeds before anybody allowed it.
+_FRAME_LIMITS = ("message_size_before_publish", "assembly_size_before_publish")
+
 _Request = TypeVar("_Request", PublishRequested, PlayRequested)
+
+
+def _discard(data: bytes) -> None:
+    """Read no more of what a client sends."""
 
 
 class RtmpServerProtocol(RtmpConnection[ServerSession]):
@@ -66,7 +81,9 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
     def __init__(self, factory: RtmpServerFactory, connection_id: str, address: IAddress | None) -> None:
         settings = factory.settings
         now = factory.clock.seconds()
-        session = ServerSession(now, settings.limits, settings.chunk_size)
+        session = ServerSession(
+            now, settings.limits, settings.chunk_size, factory.strangers_memory, factory.publishers_memory
+        )
         super().__init__(session, factory.clock, settings.limits, connection_id)
         self.factory = factory
         self.host = host_of(address)
@@ -74,23 +91,33 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         self.peer = describe_address(address)
         # A failure after a verdict may be the client's: media that came before the verdict may exceed a limit.
         self.permissions = Permissions(factory.gate, self.handling_failed)
+        self._connecting = Connecting(self)
         self._publishing = Publishing(self)
         self._playing = Playing(self)
+        self.unread = UnreadSocket(self, self._publishing)
         self._began = now
         self._statistics_due = now + settings.statistics_interval
         self._close_timer: IDelayedCall | None = None
         self._reading: Reading | None = None
         most = settings.max_publisher_kbps
         self._bitrate = None if most is None else RateLimit("max_publisher_kbps", most * 125, now)
-        # The user whose password the `connect` has proved.
-        self._user: str | None = None
-        # What the client has shown, if it is another relay.
-        self._node: NodePass | None = None
-        self._can_reconnect = False
         self._refusals = 0
+        self._was_rejected = False
+        self._small_events = 0
+        # What was allowed last on each message stream.
+        self._granted: dict[int, AccessRequest] = {}
 
     def emit(self, event: events.ConnectionEvent) -> None:
         self.factory.events.publish(event)
+
+    @property
+    def client_host(self) -> str:
+        """Not `host`, which may be a proxy's. A unix socket has none."""
+        return str(getattr(self.transport and self.transport.getPeer(), "host", ""))
+
+    def report_refusal(self, refusal: Refusal) -> None:
+        """Tell that something was refused, or count it."""
+        self.factory.refusals.report(self.client_host, refusal)
 
     def now(self) -> float:
         return self._clock.seconds()
@@ -107,30 +134,37 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         if self._closing is not None:
             return
         now = self._clock.seconds()
+        session = self.session
         reading = self._reading
         publications = self._publishing.publications
+        unread = data
         try:
-            for report in self.session.receive_data(data, now):
-                if type(report) is not MediaReceived:
-                    self.handle(report, now)
-                elif (publication := publications.get(report.stream_id)) is None:
-                    self.permissions.keep_early(report.stream_id, report.frames, self.transport)
-                elif (stream := publication.stream) is not None:
-                    if self._bitrate is not None:
-                        self.count_bitrate(report.frames, now)
-                    stream.publish_frames(report.frames, now, 0.0 if reading is None else reading.waited)
-                    # Codecs are shared values, so two comparisons of identity are enough.
-                    if (
-                        stream.video_codec is not publication.video_codec
-                        or stream.audio_codec is not publication.audio_codec
-                    ):
-                        publication.report_codecs(stream, now)
-                if self.is_closing:
-                    return
+            while True:
+                for report in session.receive_data(unread, now):
+                    if type(report) is not MediaReceived:
+                        self.handle(report, now)
+                    elif (publication := publications.get(report.stream_id)) is not None and (
+                        stream := publication.stream
+                    ) is not None:
+                        if self._bitrate is not None:
+                            self.count_bitrate(report.frames, now)
+                        stream.publish_frames(report.frames, now, 0.0 if reading is None else reading.waited)
+                        # Codecs are shared values, so two comparisons of identity are enough.
+                        if (
+                            stream.video_codec is not publication.video_codec
+                            or stream.audio_codec is not publication.audio_codec
+                        ):
+                            publication.report_codecs(stream, now)
+                    if self.is_closing:
+                        return
+                if session.requests.awaited is not None or not session.channel.reader.held:
+                    break
+                # A publish has been answered at once: what the client sent behind it comes now.
+                unread = b""
         except Exception:
             self.handling_failed(Failure())
             return
-        if self.session.outgoing:
+        if session.outgoing:
             self.flush()
         if publications:
             if reading is None:
@@ -151,13 +185,13 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             case HandshakeDone():
                 self._handshake_done(report)
             case ConnectRequested():
-                self._connect_requested(report, now)
+                self._connecting.requested(report, now)
             case StreamCreated(stream_id):
-                self.emit(
+                self._emit_once_more(
                     events.MessageStreamCreated(connection=self.connection_id, message_stream=stream_id)
                 )
             case CommandNotUnderstood(name):
-                self.emit(events.CommandIgnored(connection=self.connection_id, command=name))
+                self._emit_once_more(events.CommandIgnored(connection=self.connection_id, command=name))
             case PublishRequested():
                 self._publishing.requested(report)
             case PublishEnded(stream_id):
@@ -176,6 +210,12 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
                 raise AssertionError("only the session of a client reports this")
             case _:
                 assert_never(report)
+
+    def _emit_once_more(self, event: events.ConnectionEvent) -> None:
+        """Emit an event that a client can cause with a few bytes, unless it has caused too many."""
+        self._small_events += 1
+        if self._small_events <= _MOST_SMALL_EVENTS:
+            self.emit(event)
 
     # -- the connection --------------------------------------------------------------------------------------
 
@@ -213,6 +253,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
     @override
     def closed(self, reason: str) -> None:
         self.permissions.withdraw_all()
+        self._connecting.cancel()
         if self._close_timer is not None:
             self._close_timer.cancel()
         if self._reading is not None:
@@ -236,7 +277,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
     @property
     def is_cluster_node(self) -> bool:
         """Whether the client is a node of the cluster."""
-        return self._node is not None and self._node.is_proved
+        return self._connecting.is_cluster_node
 
     @property
     def publishes(self) -> bool:
@@ -245,13 +286,30 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
 
     def ask_to_reconnect(self) -> None:
         """Ask the client to connect anew, if it understands that; all others notice nothing."""
-        if self._can_reconnect and not self.is_closing:
+        if self._connecting.can_reconnect and not self.is_closing:
             self.session.request_reconnect("This server is about to stop")
             self.flush()
 
     def send_away(self) -> None:
         """End the connection with a word of goodbye."""
         self.shut_down()
+
+    def end_plays(self, reason: str) -> bool:
+        """End all that the client plays; whether it plays anything."""
+        playing = list(self._playing.players)
+        for stream_id in playing:
+            self._playing.end(stream_id, reason)
+        return bool(playing)
+
+    def granted(self) -> list[Granted]:
+        """What the client was allowed and still does, each with what ends it for a reason."""
+        parts = (self._publishing, self._playing)
+        return [
+            (access, partial(part.end, stream_id))
+            for stream_id, access in self._granted.items()
+            for part in parts
+            if part.has(stream_id)
+        ]
 
     def shut_down(self) -> None:
         """Tell the client that the server stops, and close."""
@@ -262,71 +320,13 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
     # -- connecting ------------------------------------------------------------------------------------------
 
     def _handshake_done(self, report: HandshakeDone) -> None:
-        self._note_proxy()
-        form = "digest" if report.digest else "simple"
-        self.emit(events.HandshakeCompleted(connection=self.connection_id, form=form))
-
-    def _note_proxy(self) -> None:
-        """Take the address from the PROXY protocol, which becomes known only with the first bytes."""
+        # The address from the PROXY protocol becomes known only with the first bytes.
         address = self.transport.getPeer() if self.transport is not None else None
         if host_of(address) != self.host:
-            self.factory.note_proxy(self.host)
-            self.peer = describe_address(address)
-
-    def _connect_requested(self, request: ConnectRequested, now: float) -> None:
-        self._can_reconnect = request.can_reconnect
-        if request.node_pass:
-            try:
-                self._node = self.factory.node.check(request.node_pass)
-            except NodeRefusedError as refused:
-                self._refuse_connect(request, str(refused), str(refused))
-                return
-        if self._node is not None and self._node.notice:
-            self._take_notice(request, self._node)
-            return
-        if not self.is_cluster_node and not self._log_in(request, now):
-            return
-        self.session.accept(request.request_id)
-        self.factory.has_connected(self)
-        self.emit(
-            events.ClientConnected(
-                connection=self.connection_id, peer=self.peer, app=request.app, client=request.client
-            )
-        )
-
-    def _take_notice(self, request: ConnectRequested, node: NodePass) -> None:
-        """Another node tells something, or asks: accepting its `connect` means yes."""
-
-        def answered(refusal: str | None) -> None:
-            if self.is_closing:
-                return
-            if refusal is None:
-                self.session.accept(request.request_id)
-            else:
-                self.session.reject(request.request_id, StatusCode.CONNECT_REJECTED, refusal)
-            self.close_soon("a notice of another node")
-            self.flush()
-
-        self.factory.take_notice(node).addCallback(answered).addErrback(self.handling_failed)
-
-    def _log_in(self, request: ConnectRequested, now: float) -> bool:
-        """Whether the client may connect; if not, it is told why."""
-        login = self.factory.logins.check(request.app, request.credentials, now)
-        if isinstance(login, LoginRefused):
-            reason = "the user or the password is wrong" if login.wrong else "it was asked for a user"
-            self._refuse_connect(request, login.description, reason, is_told=login.wrong)
-            return False
-        if login is not None:
-            self._user = login.user
-        return True
-
-    def _refuse_connect(
-        self, request: ConnectRequested, description: str, reason: str, is_told: bool = True
-    ) -> None:
-        self.session.reject(request.request_id, StatusCode.CONNECT_REJECTED, description)
-        if is_told:
-            self.emit(events.ConnectRefused(connection=self.connection_id, app=request.app, reason=reason))
-        self.close_soon(reason)
+            proxy, self.host, self.peer = self.host, host_of(address), describe_address(address)
+            self.factory.moved(self, proxy)
+        form = "digest" if report.digest else "simple"
+        self.emit(events.HandshakeCompleted(connection=self.connection_id, form=form))
 
     # -- permission ------------------------------------------------------------------------------------------
 
@@ -341,12 +341,11 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         access = AccessRequest(
             action=action,
             stream=str(request.key),
-            # Not `self.host`, which may be a proxy's. A unix socket has no host.
-            host=str(getattr(self.transport and self.transport.getPeer(), "host", "")),
+            host=self.client_host,
             connection=self.connection_id,
             protocol="rtmp",
-            credentials=Credentials(without_login(request.credentials), self._user),
-            chain=() if self._node is None else self._node.chain,
+            credentials=Credentials(without_login(request.credentials), self._connecting.user),
+            chain=self._connecting.chain,
             is_cluster_node=self.is_cluster_node,
         )
 
@@ -355,22 +354,58 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             if self.is_closing or not self.session.is_pending(request.request_id):
                 return
             if verdict.allowed:
+                self._granted[request.stream_id] = access
                 allowed(request, self._clock.seconds())
             else:
                 refused(request, verdict)
             self.flush()
+            self.unread.read_again()
 
         self.permissions.ask(request.stream_id, access, decided)
+        self.unread.leave(request.request_id)
+
+    def reject(self, request_id: int, code: str, reason: str) -> None:
+        """Refuse a request of the client."""
+        self._was_rejected = True
+        self.session.reject(request_id, code, reason)
+
+    @override
+    def handling_failed(self, failure: Failure) -> None:
+        """A client that was refused may still be sending a frame. It is not cut off before it could read the reason."""
+        error = failure.value
+        if isinstance(error, CancelledError):
+            return
+        if (
+            self._was_rejected
+            and (isinstance(error, LimitExceededError) and error.limit in _FRAME_LIMITS)
+            and not self._playing.players
+        ):
+            self.dataReceived = _discard  # type: ignore[method-assign]
+            self.session.forget()
+            self.close_soon(str(error))
+            return
+        super().handling_failed(failure)
+
+    @override
+    def most_unread_replies(self) -> tuple[str, int]:
+        if self.session.trust.may_publish:
+            return super().most_unread_replies()
+        return "unread_replies_before_publish", self._limits.unread_replies_before_publish
 
     # -- closing ---------------------------------------------------------------------------------------------
 
     def request_refused(self, reason: str) -> None:
         """Close a client that was refused, unless it also publishes or plays. Most clients close by themselves."""
-        self._refusals += 1
-        if self._refusals > _MOST_REFUSALS:
-            self.close_politely(f"it was refused {self._refusals} times")
-        else:
+        if not self.count_refusal():
             self.close_soon(reason)
+
+    def count_refusal(self) -> bool:
+        """Close the client if it was refused too often: it is guessing. The result says whether it was."""
+        self._refusals += 1
+        if self._refusals <= _MOST_REFUSALS:
+            return False
+        self.close_politely(f"it was refused {self._refusals} times")
+        return True
 
     def close_soon(self, reason: str) -> None:
         """Close in a moment. A client that is cut off while it sends never reads the reason of the refusal."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
@@ -12,17 +13,24 @@ from twisted.internet.protocol import Factory, Protocol
 from typing_extensions import override
 
 from rtmprelay.access.gate import Gate
+from rtmprelay.access.refusals import RefusalReports
+from rtmprelay.access.refused_addresses import RefusedAddresses, advice_for
 from rtmprelay.errors import LimitExceededError
 from rtmprelay.event_bus import EventBus
+from rtmprelay.events import ConnectionRefused
+from rtmprelay.machine import OpenFiles
+from rtmprelay.memory import MemoryPool
 from rtmprelay.rtmp.addresses import describe_address, host_of
-from rtmprelay.rtmp.admission import Admission, AdmissionLimits, RefusalLog
+from rtmprelay.rtmp.admission import Admission, AdmissionLimits
 from rtmprelay.rtmp.node_pass import NodeIdentity, NodePass
 from rtmprelay.rtmp.permission import Logins
 from rtmprelay.rtmp.reading_pace import ReadingPace
+from rtmprelay.rtmp.recheck import Granted
 from rtmprelay.rtmp.server import RtmpServerProtocol
 from rtmprelay.streams.limits import QueueLimits
+from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.registry import StreamRegistry
-from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE, ConnectionLimits
+from rtmprelay.wire.limits import FAIR_SHARE, LARGEST_OUTGOING_CHUNK_SIZE, ConnectionLimits
 
 
 @attrs.frozen
@@ -71,6 +79,7 @@ class RtmpServerFactory(_ServerFactory):
         event_bus: EventBus | None = None,
         settings: ServerSettings | None = None,
         gate: Gate | None = None,
+        refusals: RefusalReports | None = None,
     ) -> None:
         self.clock = clock
         #: Decides who may publish and play.
@@ -84,12 +93,26 @@ class RtmpServerFactory(_ServerFactory):
         self.events = event_bus or EventBus()
         self.settings = settings or ServerSettings()
         self.reading_pace = ReadingPace(clock)
+        #: What all connections together have in unfinished messages, before and after a publish is accepted.
+        self.strangers_memory = MemoryPool(
+            "memory_before_publish", self.settings.limits.memory_before_publish, FAIR_SHARE
+        )
+        self.publishers_memory = MemoryPool("memory_budget")
+        #: Says whether there is memory for one more publisher; None if nobody looks after that.
+        self.memory: MemoryBudget | None = None
+        #: Says whether there are files for one more connection; None if nobody looks after that.
+        self.open_files: OpenFiles | None = None
         self.noisy = False
         self._connections: dict[str, RtmpServerProtocol] = {}
         self._admission = Admission(self.settings.admission)
         self._last_number = 0
         self._stopping = False
-        self._refusals = RefusalLog(self.events, clock)
+        #: Connections that were refused, by limit.
+        self.refused_by_limit: Counter[str] = Counter()
+        #: Addresses that were over a limit for one address.
+        self.refused_addresses = RefusedAddresses(clock)
+        #: Tells what is refused to clients.
+        self.refusals = refusals or RefusalReports(self.events, clock)
         self._waiting_for_drain: list[Deferred[None]] = []
 
     @property
@@ -102,11 +125,7 @@ class RtmpServerFactory(_ServerFactory):
 
     @property
     def connections_refused(self) -> int:
-        return self._refusals.by_limit.total()
-
-    @property
-    def refused_by_limit(self) -> Mapping[str, int]:
-        return self._refusals.by_limit
+        return self.refused_by_limit.total()
 
     def reopen(self) -> None:
         """Accept connections again after a shut-down."""
@@ -118,14 +137,16 @@ class RtmpServerFactory(_ServerFactory):
 
     @override
     def buildProtocol(self, addr: IAddress | None) -> Protocol:  # type: ignore[override]
-        peer = describe_address(addr)
         if self._stopping:
-            self._refusals.refused(peer, "stopping", "the server stops")
+            self._refuse(addr, "stopping", "the server stops")
             return RefusedConnection()
         try:
+            self._refuse_banned(host_of(addr))
+            if self.open_files is not None:
+                self.open_files.check()
             self._admission.check(host_of(addr), self.clock.seconds())
         except LimitExceededError as error:
-            self._refusals.refused(peer, error.limit, str(error))
+            self._refuse(addr, error.limit, str(error))
             return RefusedConnection()
         self._last_number += 1
         protocol = RtmpServerProtocol(self, f"c{self._last_number:06d}", addr)
@@ -133,9 +154,26 @@ class RtmpServerFactory(_ServerFactory):
         self._admission.opened(protocol.host)
         return protocol
 
-    def note_proxy(self, proxy: str) -> None:
-        """Do not count connections from this address as those of one peer."""
-        self._admission.note_proxy(proxy)
+    def _refuse(self, address: IAddress | None, limit: str, reason: str) -> None:
+        host = host_of(address)
+        self.refused_by_limit[limit] += 1
+        self.refused_addresses.note(host, limit)
+        refusal = ConnectionRefused(peer=describe_address(address), reason=reason, advice=advice_for(limit))
+        self.refusals.report(host, refusal)
+
+    def moved(self, protocol: RtmpServerProtocol, proxy: str) -> None:
+        """A connection from a proxy has told its real address. Raise if there are too many from there."""
+        try:
+            self._refuse_banned(protocol.host)
+            self._admission.moved(proxy, protocol.host, self.clock.seconds())
+        except LimitExceededError as error:
+            self.refused_by_limit[error.limit] += 1
+            self.refused_addresses.note(protocol.host, error.limit)
+            raise
+
+    def _refuse_banned(self, host: str) -> None:
+        if self.gate.guard is not None and self.gate.guard.is_banned(host):
+            raise LimitExceededError("ban", "too many wrong keys came from there, see --ban")
 
     def has_connected(self, protocol: RtmpServerProtocol) -> None:
         """Called when a client has sent `connect`."""
@@ -152,6 +190,15 @@ class RtmpServerFactory(_ServerFactory):
             waiting, self._waiting_for_drain = self._waiting_for_drain, []
             for drained in waiting:
                 drained.callback(None)
+
+    def granted(self) -> list[Granted]:
+        """What clients were allowed and still do, each with what ends it for a reason."""
+        return [one for connection in self.connections for one in connection.granted()]
+
+    def end_play(self, connection_id: str, reason: str) -> bool:
+        """End what a connection plays; whether it plays anything."""
+        connection = self._connections.get(connection_id)
+        return connection is not None and connection.end_plays(reason)
 
     def shut_down(self) -> Deferred[None]:
         """Tell all clients that the server stops. Fires when the last connection has ended."""

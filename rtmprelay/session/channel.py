@@ -67,6 +67,11 @@ class MessageChannel:
             self.send(Acknowledgement(received % _SEQUENCE_MODULUS))
         return self.reader.feed(data)
 
+    def hold(self, data: bytes) -> None:
+        """Keep bytes of a read for later: what they mean depends on an answer that is still missing."""
+        self.bytes_received += len(data)
+        self.reader.hold(data)
+
     def _feed_handshake(self, handshake: ServerHandshake | ClientHandshake, data: bytes) -> bytes:
         """Continue the handshake, and return the bytes after it."""
         handshake.feed(data)

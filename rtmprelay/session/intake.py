@@ -48,6 +48,9 @@ class MediaIntake:
             if kind is None:
                 if raw.type_id != _AGGREGATE:
                     return index
+                if not open_streams:
+                    # Nobody wants what is in it, so it is not taken apart.
+                    continue
                 self.take(self._media_parts(raw), 0, reports)
                 batch = reports[-1] if reports else None
                 continue

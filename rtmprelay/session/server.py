@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias, assert_never
-
-import attrs
+from typing import assert_never
 
 from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.errors import LimitExceededError, RemoteProtocolError
 from rtmprelay.media import MediaKind
+from rtmprelay.memory import MemoryPool
 from rtmprelay.secret import Secret
 from rtmprelay.session import replies
 from rtmprelay.session.channel import MessageChannel
@@ -27,7 +26,9 @@ from rtmprelay.session.reports import (
     SessionReport,
     StreamCreated,
 )
+from rtmprelay.session.requests import ConnectRequest, PendingRequests, StreamRequest
 from rtmprelay.session.timeouts import Timeouts
+from rtmprelay.session.trust import Trust
 from rtmprelay.wire import commands
 from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.commands import StatusCode
@@ -40,27 +41,17 @@ from rtmprelay.wire.names import Application, StreamKey, read_application, read_
 _ANSWER_NAMES = frozenset({"_result", "_error", "onStatus", "onBWDone"})
 
 
-@attrs.frozen
-class _ConnectRequest:
-    transaction_id: float
-
-
-@attrs.frozen
-class _StreamRequest:
-    stream: MessageStream
-    key: StreamKey
-    play: commands.Play | None = None
-
-
-_Request: TypeAlias = _ConnectRequest | _StreamRequest
-
-
 class ServerSession:
     """One client's conversation with the server.
 
     Pass the bytes that arrive to `receive_data` and act on the reports; answer those named `...Requested` with `accept`
     or `reject`, at once or later. After each call, write `bytes_to_send()`. At `next_deadline()`, call
     `check_deadline`. Any error other than `RemoteProtocolError` is a bug in this package.
+
+    Until the first publish is accepted, the client may send little, and what it sends behind a `publish` waits for the
+    answer: an encoder may send media at once, and the answer says how much that may be. Leave its socket unread if you
+    can, and call `receive_data` again after the answer, with no bytes, if `has_held_data`.
+
     """
 
     def __init__(
@@ -68,21 +59,23 @@ class ServerSession:
         now: float,
         limits: ConnectionLimits | None = None,
         chunk_size: int = LARGEST_OUTGOING_CHUNK_SIZE,
+        strangers: MemoryPool | None = None,
+        publishers: MemoryPool | None = None,
     ) -> None:
+        """Args:
+        strangers, publishers: Count the unfinished messages of all connections before and after a publish is accepted.
+        """
         self._limits = limits or ConnectionLimits()
         self.channel = MessageChannel(ServerHandshake(), self._limits, chunk_size)
         #: What `bytes_to_send` would return, in parts: empty if there is nothing to send.
         self.outgoing = self.channel.outgoing
         self._connection = Connection()
-        self.channel.reader.limit_messages(
-            self._limits.message_size_before_connect, "message_size_before_connect"
-        )
         self._timeouts = Timeouts(self._limits, now)
+        self.trust = Trust(self._limits, self.channel.reader, self._timeouts, strangers, publishers)
+        self.requests = PendingRequests()
         self._intake = MediaIntake(self._limits)
         self._application = Application("", Secret(""))
         self._streams: dict[int, MessageStream] = {}
-        self._requests: dict[int, _Request] = {}
-        self._last_request_id = 0
         self._fc_publish_announced = False
 
     # -- input -----------------------------------------------------------------------------------------------
@@ -95,6 +88,9 @@ class ServerSession:
         """
         reports: list[SessionReport] = []
         channel = self.channel
+        if self.requests.awaited is not None:
+            channel.hold(data)
+            return reports
         timeouts = self._timeouts
         messages = channel.receive(data)
         if channel.reader.chunks_read >= timeouts.chunks_due:
@@ -109,7 +105,18 @@ class ServerSession:
             while position < count:
                 self._take_message(messages[position], now, reports)
                 position = take_media(messages, position + 1, reports)
+                if position == count and channel.reader.held and self.requests.awaited is None:
+                    messages = channel.reader.feed(b"")
+                    count = len(messages)
+                    position = take_media(messages, 0, reports)
+        if not self.trust.may_publish:
+            timeouts.note_unfinished(self.requests.awaited is None and channel.reader.unfinished > 0, now)
         return reports
+
+    @property
+    def has_held_data(self) -> bool:
+        """Whether bytes have come that are not read yet."""
+        return self.channel.reader.held > 0
 
     def _handshake_completed(self, now: float, reports: list[SessionReport]) -> None:
         self._connection.handshake_completed()
@@ -121,8 +128,10 @@ class ServerSession:
         reports.append(HandshakeDone(self.channel.digest))
 
     def _take_message(self, raw: RawMessage, now: float, reports: list[SessionReport]) -> None:
-        message = from_raw(raw, self._limits)
+        budget = self.trust.budget()
+        message = from_raw(raw, budget)
         if isinstance(message, Command):
+            self.trust.spent(budget, now)
             self._take_command(message, now, reports)
         elif message is not None:
             self.channel.handle_control(message)
@@ -176,11 +185,11 @@ class ServerSession:
     def _on_connect(self, request: commands.Connect, now: float, reports: list[SessionReport]) -> None:
         self._connection.connect_requested()
         self._timeouts.phase_began(now)
-        self._application = read_application(request.properties)
+        self._application = read_application(request.properties, self._limits.stream_name_size)
         client = request.properties.get("flashVer")
         client_name = client[:80] if isinstance(client, str) else ""
         node_pass = request.properties.get(commands.NODE_PROPERTY)
-        request_id = self._new_request(_ConnectRequest(request.transaction_id))
+        request_id = self.requests.add(ConnectRequest(request.transaction_id))
         reports.append(
             ConnectRequested(
                 request_id,
@@ -235,21 +244,24 @@ class ServerSession:
     def _on_publish(self, request: commands.Publish, reports: list[SessionReport]) -> None:
         stream = self._stream(request.stream_id)
         try:
-            key, credentials = read_stream_name(self._application, request.name)
+            key, credentials = read_stream_name(
+                self._application, request.name, self._limits.stream_name_size
+            )
         except RemoteProtocolError as bad_name:
             self._refuse(stream, StatusCode.PUBLISH_BAD_NAME, str(bad_name))
             return
         if not stream.publish_requested():
             self._refuse(stream, StatusCode.PUBLISH_BAD_NAME, f"This message stream is {stream.role.value}")
             return
-        self._intake.open(stream.stream_id)
-        request_id = self._new_request(_StreamRequest(stream, key))
+        request_id = self.requests.add(StreamRequest(stream, key))
         reports.append(PublishRequested(request_id, stream.stream_id, key, credentials))
 
     def _on_play(self, request: commands.Play, reports: list[SessionReport]) -> None:
         stream = self._stream(request.stream_id)
         try:
-            key, credentials = read_stream_name(self._application, request.name)
+            key, credentials = read_stream_name(
+                self._application, request.name, self._limits.stream_name_size
+            )
         except RemoteProtocolError as bad_name:
             self._refuse(stream, StatusCode.PLAY_STREAM_NOT_FOUND, str(bad_name))
             return
@@ -259,7 +271,7 @@ class ServerSession:
         if not stream.play_requested():
             self._refuse(stream, StatusCode.PLAY_FAILED, f"This message stream is {stream.role.value}")
             return
-        request_id = self._new_request(_StreamRequest(stream, key, request))
+        request_id = self.requests.add(StreamRequest(stream, key, request))
         reports.append(PlayRequested(request_id, stream.stream_id, key, credentials))
 
     def _refuse(self, stream: MessageStream, code: str, description: str) -> None:
@@ -294,22 +306,15 @@ class ServerSession:
             reports.append(PlayEnded(stream_id))
 
     def _make_idle(self, stream: MessageStream) -> None:
-        for request_id, request in list(self._requests.items()):
-            if isinstance(request, _StreamRequest) and request.stream is stream:
-                del self._requests[request_id]
+        self.requests.withdraw(stream)
         stream.released()
         self._intake.close(stream.stream_id)
 
     # -- answers to requests ---------------------------------------------------------------------------------
 
-    def _new_request(self, request: _Request) -> int:
-        self._last_request_id += 1
-        self._requests[self._last_request_id] = request
-        return self._last_request_id
-
     def is_pending(self, request_id: int) -> bool:
         """Whether a request still needs an answer: the client may have cancelled it."""
-        return request_id in self._requests
+        return request_id in self.requests
 
     def request_reconnect(self, description: str) -> None:
         """Ask the client to connect anew, perhaps to another server of the same name."""
@@ -317,18 +322,20 @@ class ServerSession:
 
     def accept(self, request_id: int) -> None:
         """Grant a request. If the client has cancelled it, nothing happens."""
-        request = self._requests.pop(request_id, None)
-        if isinstance(request, _ConnectRequest):
+        request = self.requests.take(request_id)
+        if isinstance(request, ConnectRequest):
             self._connection.connect_accepted()
-            self.channel.reader.limit_messages(self._limits.message_size)
+            self.trust.connect_accepted()
             self.channel.send(replies.connect_result(request.transaction_id))
-        elif isinstance(request, _StreamRequest):
+        elif isinstance(request, StreamRequest):
             request.stream.accepted()
             if request.play is not None:
                 self._send_all(
                     replies.play_started(request.stream.stream_id, request.key, request.play.reset)
                 )
                 return
+            self._intake.open(request.stream.stream_id)
+            self.trust.publish_accepted()
             if self._fc_publish_announced:
                 self._fc_publish_announced = False
                 self.channel.send(replies.fc_notice("onFCPublish", StatusCode.PUBLISH_START))
@@ -336,16 +343,15 @@ class ServerSession:
 
     def reject(self, request_id: int, code: str, description: str) -> None:
         """Refuse a request, with a code that encoders and players understand."""
-        request = self._requests.pop(request_id, None)
-        if isinstance(request, _ConnectRequest):
+        request = self.requests.take(request_id)
+        if isinstance(request, ConnectRequest):
             self._connection.connect_refused()
             self.channel.send(commands.error(request.transaction_id, code, description))
             # An encoder that did not wait may have sent more requests already: they are refused as well.
             for stream in self._streams.values():
                 self._make_idle(stream)
-        elif isinstance(request, _StreamRequest):
+        elif isinstance(request, StreamRequest):
             request.stream.refused()
-            self._intake.close(request.stream.stream_id)
             self._refuse(request.stream, code, description)
 
     # -- notices ---------------------------------------------------------------------------------------------
@@ -378,10 +384,16 @@ class ServerSession:
 
     def next_deadline(self) -> float | None:
         """When the client will have been too slow if nothing arrives until then; None while it plays."""
-        return None if self._plays else self._timeouts.deadline(self._connection.state.phase)
+        timeouts = self._timeouts
+        message = timeouts.message_deadline
+        if self._plays:
+            return message
+        deadline = timeouts.deadline(self._connection.state.phase)
+        return deadline if message is None else min(deadline, message)
 
     def check_deadline(self, now: float) -> None:
         """Raise if the client has been too slow."""
+        self._timeouts.check_message(now)
         if not self._plays:
             self._timeouts.check(self._connection.state.phase, now)
 

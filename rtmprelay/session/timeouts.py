@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rtmprelay.allowance import Allowance
 from rtmprelay.errors import LimitExceededError
 from rtmprelay.session.lifecycle import Phase
 from rtmprelay.wire.limits import ConnectionLimits
@@ -11,20 +12,18 @@ _BURST_SECONDS = 10
 
 
 class RateLimit:
-    """A rate that may be exceeded for a moment but not for long. The time is always an argument."""
+    """A limit on how often something may happen."""
 
-    def __init__(self, name: str, per_second: int, now: float) -> None:
+    __slots__ = ("_allowance", "_name", "_per_second")
+
+    def __init__(self, name: str, per_second: int, now: float, seconds: float = _BURST_SECONDS) -> None:
         self._name = name
         self._per_second = per_second
-        self._left = float(per_second * _BURST_SECONDS)
-        self._at = now
+        self._allowance = Allowance(per_second, seconds, now)
 
     def spend(self, count: int, now: float) -> None:
         """Count events; raise if there have been too many of them."""
-        most = float(self._per_second * _BURST_SECONDS)
-        self._left = min(most, self._left + (now - self._at) * self._per_second) - count
-        self._at = now
-        if self._left < 0:
+        if not self._allowance.take(count, now):
             raise LimitExceededError(
                 self._name, f"more than {self._per_second} a second for longer than a moment"
             )
@@ -40,11 +39,14 @@ class Timeouts:
         self.last_message = now
         #: At this many chunks, `count_chunks` is due.
         self.chunks_due = 0
-        self._chunks = RateLimit("chunk_rate", limits.chunk_rate, now)
+        self._chunks = RateLimit("chunk_rate_before_publish", limits.chunk_rate_before_publish, now)
         self._chunks_counted = 0
         # Counting at each read would cost a call, so chunks are counted in steps of a tenth of a second's worth.
-        self._chunks_step = limits.chunk_rate // 10 + 1
+        self._chunks_step = limits.chunk_rate_before_publish // 10 + 1
         self._commands = RateLimit("command_rate", limits.command_rate, now)
+        self._values = RateLimit("amf_value_rate_before_publish", limits.amf_value_rate_before_publish, now)
+        # Since when there has been an unfinished message all the time.
+        self._unfinished_since: float | None = None
 
     def count_chunks(self, total: int, now: float) -> None:
         """Count the chunks since the last time; `total` is their number since the connection began."""
@@ -54,6 +56,42 @@ class Timeouts:
 
     def count_command(self, now: float) -> None:
         self._commands.spend(1, now)
+
+    def count_values(self, count: int, now: float) -> None:
+        """Count the AMF values of a command, before a publish is accepted."""
+        self._values.spend(count, now)
+
+    def note_unfinished(self, unfinished: bool, now: float) -> None:
+        """Called after each read before a publish is accepted: whether a message is unfinished now."""
+        if not unfinished:
+            self._unfinished_since = None
+        elif self._unfinished_since is None:
+            self._unfinished_since = now
+        else:
+            self.check_message(now)
+
+    def publish_accepted(self, chunks_read: int) -> None:
+        """The client may send media: other limits hold from now on."""
+        limits = self._limits
+        self._unfinished_since = None
+        self._chunks = RateLimit("chunk_rate", limits.chunk_rate, self.last_message)
+        self._chunks_counted = chunks_read
+        self._chunks_step = limits.chunk_rate // 10 + 1
+        self.chunks_due = chunks_read + self._chunks_step
+
+    @property
+    def message_deadline(self) -> float | None:
+        """When the message that is unfinished will have taken too long; None if there is none."""
+        since = self._unfinished_since
+        return None if since is None else since + self._limits.message_timeout
+
+    def check_message(self, now: float) -> None:
+        """Raise if a message has been unfinished for too long, whatever else came meanwhile."""
+        deadline = self.message_deadline
+        if deadline is not None and now >= deadline:
+            raise LimitExceededError(
+                "message_timeout", f"a message was not complete within {self._limits.message_timeout:g} s"
+            )
 
     def phase_began(self, now: float) -> None:
         """The connection has come one step further: its next deadline starts here."""

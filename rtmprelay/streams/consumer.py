@@ -124,6 +124,11 @@ class Consumer:
         """How many bytes of live frames are queued."""
         return self._queue.bytes_queued
 
+    def shrink_queue(self, size: int) -> None:
+        """Drop frames until no more than so many bytes are queued: memory is scarce."""
+        self._queue.shrink(size)
+        self.update_direct()
+
     @property
     def is_balanced(self) -> bool:
         """Whether every message is accounted for: sent, dropped or queued. It always must be."""

@@ -36,6 +36,7 @@ class FrameQueue:
 
     def __init__(self, limits: QueueLimits, account: DeliveryAccount) -> None:
         self._limits = limits
+        self._max_bytes = limits.max_bytes
         self._account = account
         # What a late joiner got from the startup cache goes out first. The cache's bounds hold for it, not these.
         self._startup: deque[LiveFrame] = deque()
@@ -121,11 +122,20 @@ class FrameQueue:
         self._frames.clear()
         self._bytes = 0
 
+    def shrink(self, size: int) -> None:
+        """Drop what is over so many bytes now, as if that were the bound."""
+        self._max_bytes = min(size, self._limits.max_bytes)
+        try:
+            if self._too_full():
+                self._make_room()
+        finally:
+            self._max_bytes = self._limits.max_bytes
+
     # -- making room -----------------------------------------------------------------------------------------
 
     def _too_full(self) -> bool:
         limits = self._limits
-        if self._bytes > limits.max_bytes or len(self._frames) > limits.max_frames:
+        if self._bytes > self._max_bytes or len(self._frames) > limits.max_frames:
             return True
         oldest, newest = _first_timed(self._frames), _first_timed(reversed(self._frames))
         if oldest is None or newest is None:
@@ -161,7 +171,7 @@ class FrameQueue:
         newest = next(frame for frame in reversed(kept) if frame.role <= FrameRole.AUDIO)
         limits = self._limits
         return (
-            sum(frame.size for frame in kept) <= limits.max_bytes
+            sum(frame.size for frame in kept) <= self._max_bytes
             and len(kept) <= limits.max_frames
             and milliseconds_between(keyframe.frame.timestamp_ms, newest.frame.timestamp_ms) <= limits.max_ms
         )

@@ -21,6 +21,9 @@ class StreamLimits:
     startup_bytes: int = 1 * MEBIBYTE
     #: Different pieces of decoder configuration: one for each track and kind.
     startup_frames: int = 64
+    #: AMF values a second in onMetaData, on average over 20 seconds. An encoder sends some twenty, once; what is over this
+    #: is not passed on, because everybody who gets it would read it.
+    metadata_value_rate: int = 1_000
     #: Seconds without a frame after which a new publisher may take over.
     silent_publisher: float = 5.0
     #: Players of one stream, over RTMP and HTTP together; None for no bound but that of connections.

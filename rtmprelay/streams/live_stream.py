@@ -10,7 +10,8 @@ from operator import attrgetter
 import attrs
 from twisted.logger import Logger
 
-from rtmprelay.amf.amf0 import AmfValue
+from rtmprelay.allowance import Allowance
+from rtmprelay.amf.amf0 import AmfValue, Budget
 from rtmprelay.flv import AnyCodec
 from rtmprelay.flv.script import decode_metadata, is_clear_data_frame, is_metadata, without_set_data_frame
 from rtmprelay.interfaces import IFrameSubscriber, IStreamPublisher
@@ -23,6 +24,9 @@ from rtmprelay.streams.limits import StreamLimits
 from rtmprelay.streams.merging import Merging, Pace
 from rtmprelay.streams.startup_cache import StartupCache
 from rtmprelay.streams.timeline import Timeline
+
+#: Seconds' worth of metadata that may come at once: a long keyframe index.
+_METADATA_SECONDS = 20
 
 _seconds = attrgetter("seconds")
 
@@ -63,6 +67,7 @@ class LiveStream:
     Attributes:
         departed: What players that have left this stream got and lost.
         previous_headers: The decoder configuration of the last publisher, once it is gone.
+        largest_frame: Bytes of the largest frame of this publisher.
         visitors: Players that fetch what they want by themselves, and are no subscribers.
         reading_pause: How many seconds the publisher's socket may be left to fill before it is read again.
     """
@@ -83,11 +88,13 @@ class LiveStream:
         self.departed = AudienceAccount()
         self.previous_headers: dict[Hashable, bytes] = {}
         self.reading_pause = 0.0
+        self.largest_frame = 0
         self.visitors: set[Player] = set()
         self._cache = StartupCache(self._limits)
         self._timeline = Timeline()
         self._fan_out = FanOut(merging, self._drop_failed)
         self._reading_window = merging.reading if merging else None
+        self._metadata_values = Allowance(self._limits.metadata_value_rate, _METADATA_SECONDS)
 
     @property
     def subscribers(self) -> tuple[IFrameSubscriber, ...]:
@@ -114,6 +121,20 @@ class LiveStream:
         """Whether some subscriber would notice a delay."""
         return bool(self._fan_out.windows)
 
+    @property
+    def cache_bytes(self) -> int:
+        """The bytes that are kept for late joiners."""
+        return self._cache.size
+
+    @property
+    def cache_frames(self) -> int:
+        """The frames that are kept for late joiners."""
+        return len(self._cache)
+
+    def limit_cache(self, size: int) -> bool:
+        """Keep no more bytes than this for late joiners. Whether that is as much as usual."""
+        return self._cache.limit(size)
+
     # -- publishers ------------------------------------------------------------------------------------------
 
     def is_silent(self, now: float) -> bool:
@@ -125,6 +146,7 @@ class LiveStream:
         self.publisher = publisher
         self.started_at = self.last_frame_at = now
         self.counters = StreamCounters()
+        self.largest_frame = 0
         self._forget_content()
         cache = self._cache
         if not self.subscribers:
@@ -217,10 +239,11 @@ class LiveStream:
         timeline = self._timeline
         batch: list[LiveFrame] = []
         size = 0
+        largest = self.largest_frame
         for frame in frames:
             kind = frame.kind
             if kind is MediaKind.DATA:
-                data = self._take_data(frame)
+                data = self._take_data(frame, now)
                 if data is None:
                     continue
                 frame = data
@@ -253,10 +276,13 @@ class LiveStream:
             cache.remember(live, now)
             batch.append(live)
             size += live.size
+            if live.size > largest:
+                largest = live.size
         if not batch:
             return
         counters.messages += len(batch)
         counters.bytes += size
+        self.largest_frame = largest
         fan_out = self._fan_out
         fan_out.publish(FrameBatch(batch, len(batch), size), now, waited)
 
@@ -268,15 +294,19 @@ class LiveStream:
                 window.measure(now)
             self.reading_pause = min(map(_seconds, fan_out.windows), default=window.seconds)
 
-    def _take_data(self, frame: MediaFrame) -> MediaFrame | None:
-        """A data message without its envelope; None if it is one for the server."""
+    def _take_data(self, frame: MediaFrame, now: float) -> MediaFrame | None:
+        """A data message without its envelope; None if it is one for the server, or metadata over its budget."""
         if is_clear_data_frame(frame.payload):
             self._cache.forget_startup(METADATA_KEY)
             self.metadata = {}
             return None
         payload = without_set_data_frame(frame.payload)
         if is_metadata(payload):
-            self.metadata = decode_metadata(payload) or {}
+            budget = Budget(max_values=self._metadata_values.left(now))
+            self.metadata = decode_metadata(payload, budget) or {}
+            self._metadata_values.spend(budget.used)
+            if budget.used > budget.max_values:
+                return None
         return MediaFrame(frame.kind, frame.timestamp_ms, payload)
 
     # -- calling all subscribers -----------------------------------------------------------------------------

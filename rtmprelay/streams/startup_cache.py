@@ -21,6 +21,8 @@ class StartupCache:
         self._startup: dict[Hashable, LiveFrame] = {}
         self._gop: list[LiveFrame] = []
         self._gop_bytes = 0
+        #: Bytes that the current group of pictures may have; less than usual while memory is scarce.
+        self.most_bytes = limits.gop_bytes
         #: The newest timestamp of coded media, and when it arrived; None before the first.
         self.newest: int | None = None
         self.newest_at = 0.0
@@ -40,7 +42,7 @@ class StartupCache:
             self.has_keyframes = True
             self._gop = [frame]
             self._gop_bytes = frame.size
-            if frame.size > self._limits.gop_bytes:
+            if frame.size > self.most_bytes:
                 self._forget_gop()
         elif role is FrameRole.STARTUP:
             self._remember_startup(frame)
@@ -57,7 +59,7 @@ class StartupCache:
                 # Nobody knows when the next keyframe comes: streams with intra refresh have only one.
                 self.has_keyframes = False
                 self._forget_gop()
-            elif self._gop_bytes > limits.gop_bytes or len(gop) > limits.gop_frames:
+            elif self._gop_bytes > self.most_bytes or len(gop) > limits.gop_frames:
                 self._forget_gop()
 
     def _remember_startup(self, frame: LiveFrame) -> None:
@@ -84,6 +86,21 @@ class StartupCache:
         self._startup.clear()
         self._forget_gop()
         self.has_keyframes = False
+
+    def limit(self, size: int) -> bool:
+        """Keep no more than so many bytes of the current group of pictures. Whether that is as much as usual."""
+        self.most_bytes = min(size, self._limits.gop_bytes)
+        if self._gop_bytes > self.most_bytes:
+            self._forget_gop()
+        return self.most_bytes == self._limits.gop_bytes
+
+    @property
+    def size(self) -> int:
+        """The bytes of all frames that are kept."""
+        return self._gop_bytes + sum(frame.size for frame in self._startup.values())
+
+    def __len__(self) -> int:
+        return len(self._gop) + len(self._startup)
 
     def _forget_gop(self) -> None:
         self._gop = []

@@ -11,6 +11,8 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay.access.gate import Gate
+from rtmprelay.access.refusals import RefusalReports
+from rtmprelay.access.refused_addresses import RefusedAddresses
 from rtmprelay.hls.signing import UriSigner
 from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.outputs.http_viewer import LiveMediaSettings
@@ -31,6 +33,7 @@ from rtmprelay.web.page import Pages
 from rtmprelay.web.recordings.library import RecordingLibrary
 from rtmprelay.web.recordings.routes import RecordedMedia
 from rtmprelay.web.server.access import ControlAccess
+from rtmprelay.web.server.quota import AddressQuota
 from rtmprelay.web.server.request import RelayRequest, Result
 from rtmprelay.web.server.responses import Response
 from rtmprelay.web.server.scheduling import HttpScheduler
@@ -65,6 +68,8 @@ class HttpPart:
         media: LiveMediaSettings | None = None,
         wall_clock: Callable[[], float] = time.time,
         gate: Gate | None = None,
+        refusals: RefusalReports | None = None,
+        refused_addresses: RefusedAddresses | None = None,
         hls: Hls | None = None,
         recordings: Path | None = None,
         in_thread: InThread = at_once,
@@ -82,16 +87,29 @@ class HttpPart:
             lambda key: hls is not None and hls.settings.wants(key),
         )
         recent.add_listener(self._status.invalidate)
-        access = ControlAccess(settings.token, relay.events, clock)
-        self._events = EventStream(settings, self._status, self._sampler, recent, scheduler, clock)
-        media_gate = MediaGate(gate or Gate((), clock), relay.events)
+        refusals = refusals or RefusalReports(relay.events, clock)
+        refused_addresses = refused_addresses or RefusedAddresses(clock)
+        gate = gate or Gate((), clock)
+        guard = gate.guard
+        self.access = access = ControlAccess(settings.token, refusals, guard, settings.read_token)
+        event_readers = AddressQuota(
+            "max_event_readers_per_address", settings.max_event_readers_per_address, refused_addresses.note
+        )
+        self._events = EventStream(
+            settings, self._status, self._sampler, recent, scheduler, clock, event_readers
+        )
+        media = media or LiveMediaSettings()
+        media_gate = MediaGate(gate, refusals, media.stream_name_size)
+        media_readers = AddressQuota(
+            "max_media_readers_per_address", settings.max_media_readers_per_address, refused_addresses.note
+        )
         self._relay = relay
         self._recorded: RecordedMedia | None = None
         if recordings is not None:
             library = RecordingLibrary(recordings, in_thread, self._growing)
             signer = UriSigner(None, 0) if hls is None else hls.signer
             self._recorded = RecordedMedia(library, media_gate, signer, wall_clock)
-        self.media = LiveMedia(relay.registry, relay.events, media or LiveMediaSettings(), media_gate, clock)
+        self.media = LiveMedia(relay.registry, relay.events, media, media_gate, clock, media_readers)
         pages = Pages()
         media_routes = MediaRoutes(
             self.media.respond,
@@ -110,6 +128,8 @@ class HttpPart:
             lambda: self._events.client_count,
             lambda: self.site.responses + self.media_site.responses,
             lambda: access.refused,
+            lambda: 0 if guard is None else guard.wrong,
+            lambda: 0 if guard is None else guard.unchecked,
         )
         collector = RelayCollector(
             relay, self._sampler, counts, self._lag, lambda: self._status.uptime, figures, labels
@@ -122,10 +142,13 @@ class HttpPart:
             events=self._events.add,
             metrics=MetricsPage(collector, scheduler, clock).respond,
             find_media=media_routes.find,
+            access=access,
             recordings=self._recordings,
         )
-        self.site = RelaySite(settings, self._routes.respond, scheduler, clock)
-        self.media_site = RelaySite(settings, media_routes.respond, scheduler, clock)
+        self.site = RelaySite(settings, self._routes.respond, scheduler, clock, refused_addresses, guard)
+        self.media_site = RelaySite(
+            settings, media_routes.respond, scheduler, clock, refused_addresses, guard
+        )
 
     def _growing(self) -> set[str]:
         """The names of the files that are being recorded."""

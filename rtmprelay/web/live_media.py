@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from twisted.internet.interfaces import IReactorTime
 
+from rtmprelay.access.request import AccessRequest
 from rtmprelay.event_bus import EventBus
 from rtmprelay.mp4.tracks import UnsupportedMediaError, check_codec
 from rtmprelay.outputs.http_flv import FLV_TYPE, FlvViewer
@@ -13,6 +16,7 @@ from rtmprelay.outputs.media_response import MediaResponse, write_headers
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.registry import StreamNotFoundError, StreamRegistry
 from rtmprelay.web.media_gate import MediaGate
+from rtmprelay.web.server.quota import AddressQuota
 from rtmprelay.web.server.request import RelayRequest, Result
 from rtmprelay.web.server.responses import HttpError
 
@@ -33,9 +37,11 @@ class LiveMedia:
         settings: LiveMediaSettings,
         gate: MediaGate,
         clock: IReactorTime,
+        quota: AddressQuota,
     ) -> None:
         self._context = LiveMediaContext(registry, event_bus, settings, clock)
         self._gate = gate
+        self._quota = quota
         # In the order in which they came.
         self._viewers: dict[HttpViewer, None] = {}
 
@@ -43,6 +49,18 @@ class LiveMedia:
     def viewers(self) -> tuple[HttpViewer, ...]:
         """The clients that watch now, oldest first."""
         return tuple(self._viewers)
+
+    def end(self, connection: str, reason: str) -> bool:
+        """End the response to a client; whether there is one."""
+        viewer = next((one for one in self._viewers if one.connection_id == connection), None)
+        if viewer is not None:
+            viewer.end_now(reason)
+        return viewer is not None
+
+    def granted(self) -> list[tuple[AccessRequest, Callable[[str], None]]]:
+        """What was allowed and is going on, each with what ends it for a reason."""
+        asked = [(viewer, self._gate.granted(viewer.connection_id)) for viewer in self._viewers]
+        return [(access, viewer.end_now) for viewer, access in asked if access is not None]
 
     def respond(self, request: RelayRequest, key: str, kind: str) -> Result:
         """Send a stream as `flv` or `mp4` for as long as it is live. A HEAD request gets the headers only.
@@ -63,6 +81,8 @@ class LiveMedia:
             request.finish()
             return
         self._check_count()
+        give_back = self._quota.take(request.client_host)
+        request.notifyFinish().addBoth(lambda _: give_back())
         viewer = _VIEWERS[kind](self._context, connection_id, stream, MediaResponse(request), self._left)
         self._viewers[viewer] = None
         viewer.start()

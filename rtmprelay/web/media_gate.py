@@ -8,12 +8,13 @@ from typing import Any
 from urllib.parse import quote
 
 from rtmprelay.access.gate import Gate
+from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.access.request import AccessRequest, Action, Credentials, Verdict
-from rtmprelay.event_bus import EventBus
 from rtmprelay.events import PlayRefused
 from rtmprelay.secret import Secret
 from rtmprelay.web.server.request import RelayRequest, Result
 from rtmprelay.web.server.responses import BEARER_CHALLENGE, HttpError
+from rtmprelay.wire.limits import LONGEST_STREAM_NAME
 
 #: Sends media to a client that may have it. The argument is the client's name in the log and in events.
 SendMedia = Callable[[str], Result]
@@ -27,20 +28,28 @@ class MediaGate:
         """Whether everybody may have everything."""
         return self._gate.is_open
 
-    def __init__(self, gate: Gate, events: EventBus) -> None:
+    def __init__(self, gate: Gate, refusals: RefusalReports, name_size: int = LONGEST_STREAM_NAME) -> None:
         self._gate = gate
-        self._events = events
+        self._refusals = refusals
+        self._name_size = name_size
         self._numbers = count(1)
+        self._granted: dict[str, AccessRequest] = {}
+
+    def granted(self, connection: str) -> AccessRequest | None:
+        """What was asked for a connection that is going on."""
+        return self._granted.get(connection)
 
     def ask(self, request: RelayRequest, key: str, send: SendMedia) -> Result:
         """Call `send` if the client may play the stream, now or when the verdict comes."""
+        if len(key.encode("utf-8", "replace")) > self._name_size:
+            raise HttpError(404, f"no stream has a name of more than {self._name_size} bytes")
         connection_id = f"h{next(self._numbers):06d}"
         if self._gate.is_open:
             return send(connection_id)
         question = AccessRequest(
             action=Action.PLAY,
             stream=key,
-            host=str(getattr(request.getClientAddress(), "host", "")),
+            host=request.client_host if hasattr(request.getClientAddress(), "host") else "",
             connection=connection_id,
             protocol="http",
             credentials=_credentials(request),
@@ -55,10 +64,13 @@ class MediaGate:
         if request.finished or request._disconnected:
             return None
         if verdict.allowed:
+            self._granted[question.connection] = question
+            request.notifyFinish().addBoth(lambda _: self._granted.pop(question.connection, None))
             return send(question.connection)
-        self._events.publish(
-            PlayRefused(connection=question.connection, stream=question.stream, reason=verdict.reason)
+        refusal = PlayRefused(
+            connection=question.connection, stream=question.stream, peer=request.peer, reason=verdict.reason
         )
+        self._refusals.report(request.client_host, refusal)
         if question.credentials.are_missing:
             raise HttpError(401, verdict.reason, BEARER_CHALLENGE)
         raise HttpError(403, verdict.reason)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import attrs
 
+from rtmprelay.addresses import TrustedProxies
 from rtmprelay.errors import ConfigError
 from rtmprelay.files.secret_file import read_secret
 from rtmprelay.secret import Secret
@@ -17,7 +18,7 @@ from rtmprelay.secret import Secret
 TOKEN_VARIABLE = "RTMPRELAY_HTTP_TOKEN"  # noqa: S105
 
 #: Characters. Anybody who guesses the token can change what the relay does.
-MIN_TOKEN = 8
+MIN_TOKEN = 16
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+", re.IGNORECASE)
 
@@ -32,8 +33,12 @@ class HttpSettings:
     media_listen: str | None = None
     #: The token that a request needs to change anything; None allows no changes.
     token: Secret | None = None
+    #: The token that a request needs to read the status, too; None lets everybody read who reaches the port.
+    read_token: Secret | None = None
     #: Origins whose pages may read status and media, or `*` for all.
     cors: tuple[str, ...] = ()
+    #: Proxies whose X-Forwarded-For says who the client is.
+    trusted_proxies: TrustedProxies = attrs.field(factory=TrustedProxies)
     #: Whether recordings can be watched.
     recordings: bool = False
     #: Connections at the same time, including those that watch live media.
@@ -42,9 +47,16 @@ class HttpSettings:
     max_media_readers: int = 1_500
     #: Readers of the event stream at the same time.
     max_event_readers: int = 250
+    #: Connections of one IPv4 address or IPv6 network of 64 bits; those of a trusted proxy are not counted. A proxy that
+    #: is not trusted has the address of all its clients: others find room beside it.
+    max_http_connections_per_address: int | None = 1_600
+    #: Connections of one address, which may be named by a trusted proxy, that watch live media.
+    max_media_readers_per_address: int | None = 1_200
+    #: Readers of the event stream of one address.
+    max_event_readers_per_address: int | None = 200
     #: Bytes of a request's body. A destination has a few hundred.
     max_body: int = 65_536
-    #: Seconds from the first byte of a request to its last.
+    #: Seconds from the first byte of a request to its last, and from the connection to the first request.
     request_timeout: float = 10.0
     #: Seconds that a connection may wait for its next request.
     keep_alive: float = 75.0

@@ -12,6 +12,7 @@ import attrs
 
 from rtmprelay.errors import LimitExceededError, RemoteProtocolError
 from rtmprelay.media import TIMESTAMP_MODULUS
+from rtmprelay.memory import MemoryPool
 from rtmprelay.wire.limits import DEFAULT_CHUNK_SIZE, LARGEST_MESSAGE_LENGTH, ConnectionLimits
 
 #: A 24-bit timestamp of this value says that 32 bits follow the header.
@@ -19,6 +20,9 @@ EXTENDED_TIMESTAMP = 0xFFFFFF
 
 _SET_CHUNK_SIZE = 1
 _ABORT = 2
+
+#: The types of commands, in AMF3 and AMF0.
+_COMMANDS = (17, 20)
 
 #: Length of the message header by chunk format.
 _HEADER_LENGTHS = (11, 7, 3, 0)
@@ -63,6 +67,11 @@ class ChunkReader:
 
     Set Chunk Size and Abort take effect here, because they change how the very next byte is read. All other messages
     are returned.
+
+    Attributes:
+        stops_at_commands: Whether `feed` stops behind each command: what it leads to may change the limits for the bytes
+            behind it.
+        held: How many bytes wait behind a command; the next `feed` begins with them.
     """
 
     def __init__(self, limits: ConnectionLimits | None = None) -> None:
@@ -70,8 +79,12 @@ class ChunkReader:
         self.chunk_size = DEFAULT_CHUNK_SIZE
         #: How many chunk headers were read one by one: this is what chunks cost.
         self.chunks_read = 0
+        self.stops_at_commands = False
+        self.held = 0
         self.limit_messages(limits.message_size)
         self._max_assembly = limits.assembly_size
+        self._assembly_limit = "assembly_size"
+        self._pool = MemoryPool("")
         self._max_streams = limits.chunk_streams
         self._streams: dict[int, _IncomingChunkStream] = {}
         self._assembled = 0
@@ -85,8 +98,30 @@ class ChunkReader:
         self._max_message = min(size, LARGEST_MESSAGE_LENGTH)
         self._message_limit = limit
 
+    def limit_assembly(self, size: int, limit: str, pool: MemoryPool) -> None:
+        """Set how many bytes may be unfinished from now on, with the limit's name; `pool` counts them."""
+        self._max_assembly = size
+        self._assembly_limit = limit
+        self._pool.used -= self._assembled + self.held
+        self._pool = pool
+        pool.used += self._assembled + self.held
+
+    @property
+    def unfinished(self) -> int:
+        """The bytes of unfinished messages."""
+        return self._assembled
+
+    def hold(self, data: bytes) -> None:
+        """Keep bytes for the next `feed`, which has to wait for something."""
+        self._header_part += data
+        self.held += len(data)
+        self._pool.used += len(data)
+        self._check_memory()
+
     def forget(self) -> None:
         """Free the memory of unfinished messages: nothing more will arrive."""
+        self._pool.used -= self._assembled + self.held
+        self.held = 0
         self._streams.clear()
         self._assembled = 0
         self._header_part = b""
@@ -101,12 +136,19 @@ class ChunkReader:
         if self._header_part:
             data = self._header_part + data
             self._header_part = b""
+            if self.held:
+                self._pool.used -= self.held
+                self.held = 0
         position = 0
         end = len(data)
         if self._open is not None:
             position = self._continue_open_chunk(self._open, data, messages)
         streams = self._streams
+        stops = self.stops_at_commands
         while position < end:
+            if stops and messages and messages[-1].type_id in _COMMANDS:
+                self.hold(data[position:])
+                return messages
             # The basic header: chunk format and chunk stream id.
             first = data[position]
             chunk_format = first >> 6
@@ -270,12 +312,24 @@ class ChunkReader:
     def _append(self, stream: _IncomingChunkStream, part: memoryview | bytearray) -> None:
         assembly = stream.assembly
         assert assembly is not None
+        pool = self._pool
         self._assembled += len(part)
-        if self._assembled > self._max_assembly:
-            raise LimitExceededError(
-                "assembly_size", f"over {self._max_assembly} bytes of unfinished messages"
-            )
+        pool.used += len(part)
+        if self._assembled > self._max_assembly or (pool.most is not None and pool.used > pool.most):
+            self._check_memory()
         assembly += part
+
+    def _check_memory(self) -> None:
+        """Raise if this connection has more than it may have, or than it should have while others need memory too."""
+        own, pool = self._assembled + self.held, self._pool
+        if own > self._max_assembly:
+            raise LimitExceededError(
+                self._assembly_limit, f"over {self._max_assembly} bytes of unfinished messages"
+            )
+        if pool.most is not None and pool.used > pool.most and own > pool.fair_share:
+            raise LimitExceededError(
+                pool.limit, f"all connections together have over {pool.most} bytes of unfinished messages"
+            )
 
     def _finish_if_complete(self, stream: _IncomingChunkStream, messages: list[RawMessage]) -> None:
         assembly = stream.assembly
@@ -286,6 +340,7 @@ class ChunkReader:
     def _discard_unfinished(self, stream: _IncomingChunkStream) -> None:
         if stream.assembly is not None:
             self._assembled -= len(stream.assembly)
+            self._pool.used -= len(stream.assembly)
             stream.assembly = None
 
     def _deliver(self, stream: _IncomingChunkStream, payload: bytes, messages: list[RawMessage]) -> None:

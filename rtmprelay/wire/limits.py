@@ -21,8 +21,11 @@ LARGEST_OUTGOING_CHUNK_SIZE = 65536
 #: After how many bytes each side acknowledges them.
 WINDOW_ACKNOWLEDGEMENT_SIZE = 2_500_000
 
-#: The longest `app/name` in characters; real ones, including tokens, are shorter than 300.
-LONGEST_STREAM_KEY = 4096
+#: Bytes of UTF-8 in `app/name`, as in the name of a file. Tokens are in the query, which does not count.
+LONGEST_STREAM_NAME = 255
+
+#: What a connection that does not publish may always have in unfinished messages, however much others have: a `connect`.
+FAIR_SHARE = 3 * 1024
 
 #: Decoding AMF values that are nested deeper could exceed Python's recursion limit.
 DEEPEST_AMF = 100
@@ -44,8 +47,18 @@ class ConnectionLimits:
     message_size: int = LARGEST_MESSAGE_LENGTH + 1
     #: Bytes of one message before `connect` is accepted; real connect commands are shorter than 2 kB.
     message_size_before_connect: int = 64 * 1024
+    #: Bytes of one message before a publish is accepted; only media is larger, and nobody may send any yet.
+    message_size_before_publish: int = 64 * 1024
     #: Bytes of unfinished messages on all chunk streams together.
     assembly_size: int = 32 * 1024 * 1024
+    #: The same before a publish is accepted, with what waits in front of the answer to it.
+    assembly_size_before_publish: int = 256 * 1024
+    #: The same of all connections together that do not publish. Beyond it each may have `FAIR_SHARE` bytes.
+    memory_before_publish: int = 32 * 1024 * 1024
+    #: Seconds until a message that has begun is complete, before a publish is accepted: commands take one round trip.
+    message_timeout: float = 10.0
+    #: Bytes of UTF-8 in the name of a stream, `app/name`. Tokens are in the query, which does not count.
+    stream_name_size: int = LONGEST_STREAM_NAME
     #: Chunk streams; encoders use four to six.
     chunk_streams: int = 64
     #: Message streams; encoders and players use one.
@@ -58,9 +71,17 @@ class ConnectionLimits:
     )
     #: AMF values in one command; real ones have some twenty.
     amf_values: int = MAX_VALUES
+    #: AMF values in one command before a publish is accepted; a large `connect` has some fifty.
+    amf_values_before_publish: int = 1_000
+    #: AMF values a second in all commands before a publish is accepted, on average.
+    amf_value_rate_before_publish: int = 1_000
     #: Chunks a second whose headers are read one by one, on average; encoders send some hundred.
     chunk_rate: int = 10_000
+    #: The same before a publish is accepted; a player sends an acknowledgement now and then.
+    chunk_rate_before_publish: int = 500
     #: Commands a second, on average; clients send ten in all.
     command_rate: int = 20
     #: Bytes of our answers that a peer leaves unread while it sends more commands.
     unread_replies: int = 256 * 1024
+    #: The same before a publish is accepted; all the answers to a client have some 4 kB.
+    unread_replies_before_publish: int = 16 * 1024

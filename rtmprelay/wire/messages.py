@@ -10,7 +10,7 @@ from typing import TypeAlias
 import attrs
 
 from rtmprelay.amf import amf0
-from rtmprelay.amf.amf0 import AmfValue
+from rtmprelay.amf.amf0 import AmfValue, Budget
 from rtmprelay.errors import LimitExceededError, RemoteProtocolError
 from rtmprelay.media import TIMESTAMP_MODULUS
 from rtmprelay.wire.chunks import RawMessage
@@ -184,11 +184,15 @@ _DECODERS: dict[int, Callable[[bytes], ControlMessage]] = {
 }
 
 
-def from_raw(raw: RawMessage, limits: ConnectionLimits = _DEFAULT_LIMITS) -> ReceivedMessage | None:
-    """The control or command message in `raw`; None if it is of another type."""
+def from_raw(raw: RawMessage, budget: Budget | None = None) -> ReceivedMessage | None:
+    """The control or command message in `raw`; None if it is of another type.
+
+    Args:
+        budget: How many AMF values a command may have; afterwards it says how many there were.
+    """
     if raw.type_id in (MessageType.COMMAND_AMF0, MessageType.COMMAND_AMF3):
         payload = raw.payload if raw.type_id == MessageType.COMMAND_AMF0 else without_amf3_marker(raw.payload)
-        values = amf0.decode_all(payload, max_depth=limits.amf_depth, max_values=limits.amf_values)
+        values = amf0.decode_all(payload, budget=budget)
         return _decode_command(values, raw.stream_id)
     decoder = _DECODERS.get(raw.type_id)
     return decoder(raw.payload) if decoder else None

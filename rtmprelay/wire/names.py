@@ -11,7 +11,7 @@ import attrs
 from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.errors import RemoteProtocolError
 from rtmprelay.secret import Secret
-from rtmprelay.wire.limits import LONGEST_STREAM_KEY
+from rtmprelay.wire.limits import LONGEST_STREAM_NAME
 
 #: FFmpeg and Flash put the name of the container before the stream name ("mp4:talk.mp4").
 _CONTAINER_PREFIXES = ("mp4:", "flv:", "f4v:", "mp3:")
@@ -55,11 +55,10 @@ def _split_query(text: str) -> tuple[str, str]:
     return path, query
 
 
-def _refuse_unprintable(text: str, what: str) -> None:
-    if len(text) > LONGEST_STREAM_KEY:
-        raise RemoteProtocolError(
-            f"the {what} has {len(text)} characters; at most {LONGEST_STREAM_KEY} are allowed"
-        )
+def _refuse_unusable(text: str, what: str, most: int) -> None:
+    size = len(text.encode("utf-8", "backslashreplace"))
+    if size > most:
+        raise RemoteProtocolError(f"the {what} has {size} bytes; at most {most} are allowed")
     if any(
         unicodedata.category(character) in _UNPRINTABLE or character in _DIRECTION_MARKS for character in text
     ):
@@ -90,23 +89,33 @@ def join_queries(*queries: str) -> Secret:
     return Secret("&".join(distinct))
 
 
-def read_application(properties: Mapping[str, AmfValue]) -> Application:
-    """The application that a `connect` names. Without `app` it is the path of `tcUrl`; it may be empty."""
+def read_application(properties: Mapping[str, AmfValue], most: int = LONGEST_STREAM_NAME) -> Application:
+    """The application that a `connect` names. Without `app` it is the path of `tcUrl`; it may be empty.
+
+    Args:
+        most: Bytes that it may have.
+    """
     path, query = _path_and_query(_text_property(properties, "tcUrl", "tcurl"))
     app, app_query = _split_query(_text_property(properties, "app"))
     app = (app or path).strip("/")
-    _refuse_unprintable(app, "application name")
+    _refuse_unusable(app, "application name", most)
     return Application(app, join_queries(app_query, query))
 
 
-def read_stream_name(application: Application, name: str) -> tuple[StreamKey, Secret]:
-    """The key of a stream that a client names inside an application, and the credentials that came with it."""
+def read_stream_name(
+    application: Application, name: str, most: int = LONGEST_STREAM_NAME
+) -> tuple[StreamKey, Secret]:
+    """The key of a stream that a client names inside an application, and the credentials that came with it.
+
+    Args:
+        most: Bytes that the key may have.
+    """
     path, query = _split_query(name)
     path = path.strip("/")
     for prefix in _CONTAINER_PREFIXES:
         path = path.removeprefix(prefix)
     key = StreamKey(application.app, path.removesuffix(".flv").strip("/"))
-    _refuse_unprintable(str(key), "stream name")
+    _refuse_unusable(str(key), "stream name", most)
     if not str(key):
         raise RemoteProtocolError("the stream has no name")
     return key, join_queries(query, application.credentials.reveal())

@@ -9,6 +9,8 @@ import pytest
 from rtmprelay.config.options import Options
 from rtmprelay.config.relay import RelayConfig
 from rtmprelay.errors import ConfigError
+from rtmprelay.files.free_space import DEFAULT_KEEP_FREE
+from rtmprelay.recording.settings import RecordingSettings
 
 
 @pytest.fixture
@@ -86,7 +88,8 @@ def test_command_line_decides_over_the_file(settings: Path) -> None:
 
 def test_empty_file_changes_nothing(settings: Path) -> None:
     assert config(settings, "# nothing\n") == RelayConfig(
-        listen=("tcp:1935:backlog=1024",), recording=RelayConfig().recording
+        listen=("tcp:1935:backlog=1024",),
+        recording=RecordingSettings(keep_free=DEFAULT_KEEP_FREE, shortest=1.0),
     )
 
 

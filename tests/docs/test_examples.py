@@ -227,6 +227,9 @@ def contained(
     words = [
         word.replace("0.0.0.0:8080", "127.0.0.1:0").replace("/data", str(tmp_path)) for word in entry[1:]
     ]
+    (tmp_path / "keys.json").write_text(
+        '{"streams": [{"match": "*", "publish": {"keys": ["k"]}, "play": "anyone"}]}'
+    )
     log = tmp_path / "out.log"
     with log.open("wb") as out:
         process = subprocess.Popen(

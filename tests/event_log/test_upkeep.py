@@ -123,6 +123,29 @@ def test_old_files_are_deleted_and_reported(harness: UpkeepHarness) -> None:
     assert harness.names == ["notes_20261009.txt"]
 
 
+def test_oldest_files_are_deleted_when_all_together_are_too_large(tmp_path: Path) -> None:
+    harness = UpkeepHarness(tmp_path, max_total_size=300)
+    for hour in range(5):
+        harness.make(f"events_20261109_1{hour}0000.jsonl", (10 - hour) * 3600, bytes(100))
+    active = harness.make("events_20261109_200000.jsonl", 0, bytes(100))
+    harness.work(active)
+    assert harness.names == [
+        "events_20261109_130000.jsonl",
+        "events_20261109_140000.jsonl",
+        "events_20261109_200000.jsonl",
+    ]
+    assert {event.reason for event in harness.events.of(EventLogDeleted)} == {"too many bytes"}
+    # A file that has just been finished is looked at at once.
+    active.write_bytes(bytes(250))
+    harness.upkeep.finished(active)
+    harness.work()
+    assert harness.names == ["events_20261109_200000.jsonl"]
+
+
+def test_default_bound_of_the_event_log_is_ten_gibibytes() -> None:
+    assert EventLogSettings().max_total_size == 10 * 1024**3
+
+
 @pytest.fixture
 def locked(harness: UpkeepHarness) -> Iterator[Path]:
     """A file that another server writes."""

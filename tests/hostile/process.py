@@ -34,8 +34,9 @@ _PATIENCE = {
     "stall_timeout": "4",
     # A machine that is busy with other things may be slower than the usual bound, and then nobody goes over it.
     "chunk_rate": "1000",
-    # All of them come from here.
+    # All of them come from here, and those who guess must not delay the others.
     "connection_rate_per_address": "none",
+    "guess_delay": "0",
 }
 
 #: Seconds; short, so that it is the server that lets go, and not Python's collector sooner or later.
@@ -57,7 +58,10 @@ def _write(path: Path, content: object) -> Path:
 class AttackedServer:
     """A relay in a process of its own, short of patience, that lets in who has the key, logs in JSON and shows figures."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, files: int | None = None) -> None:
+        """Args:
+        files: How many files it may have open.
+        """
         self.folder = folder
         keys = _write(
             folder / "keys.json",
@@ -73,6 +77,7 @@ class AttackedServer:
             *limits,
             *options,
             environment=_GIVE_BACK,
+            files=files,
         )
         self._read = 0
         self._lines: list[dict[str, Any]] = []

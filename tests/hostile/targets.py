@@ -14,6 +14,7 @@ import attrs
 
 from rtmprelay.access.authorizers.keys_rules import parse_keys
 from rtmprelay.access.request import Credentials
+from rtmprelay.addresses import read_proxies
 from rtmprelay.amf import amf0
 from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.destinations.config_file import parse_relay_config
@@ -218,6 +219,9 @@ def _after_handshake(data: bytes) -> bytes:
     return data[HANDSHAKE:]
 
 
+#: Proxies whose headers are believed.
+_PROXIES = read_proxies(["10.0.0.0/8"])
+
 TARGETS = {
     "chunks": Target(_read_chunks, lambda: [_after_handshake(conversation("x"))], costly_chunks),
     "amf0": Target(lambda data, _: amf0.decode_all(data), _amf_samples, costly_amf),
@@ -276,6 +280,11 @@ TARGETS = {
         lambda: [b"rtmps://user:word@host.example:443/app/key?a=b", b"rtmp://[::1]/{app}/{name}"],
         lambda: [b"rtmp://" + b"@" * 100_000, b"rtmp://h/" + b"{" * 100_000, b"rtmp://" + b":" * 100_000],
         (ConfigError,),
+    ),
+    "forwarded": Target(
+        lambda data, _: _PROXIES.client("10.0.0.1", data.decode("latin-1").split("\n")),
+        lambda: [b"203.0.113.5, 10.0.0.2", b"[2001:db8::1]:80", b"10.0.0.3\n203.0.113.7:99, unknown"],
+        lambda: [b"," * 100_000, b"10.0.0.1," * 10_000, b"[" * 100_000],
     ),
     "query": Target(_read_query, lambda: [b"key=a&token=b.c.d&x=%41+"], lambda: [b"&=" * 100_000]),
 }

@@ -103,15 +103,15 @@ FLOODS: dict[str, tuple[bytes, bytes, set[str]]] = {
     "ping": (
         b"",
         control(MessageType.USER_CONTROL, b"\x00\x06\x00\x00\x00\x01"),
-        {"chunk_rate", "unread_replies", "stall_timeout"},
+        {"chunk_rate_before_publish", "unread_replies_before_publish", "stall_timeout"},
     ),
     "unknown command": (b"", command("whatever", 9.0, None), {"command_rate"}),
     "one-byte chunks": (
         control(MessageType.SET_CHUNK_SIZE, b"\x00\x00\x00\x01") + b"\x04\0\0\0\0\0\1\x08\1\0\0\0x",
         b"\xc4x",
-        {"chunk_rate"},
+        {"chunk_rate_before_publish"},
     ),
-    "empty messages": (message(MessageType.AUDIO, b"", 1, 4), b"\xc4", {"chunk_rate"}),
+    "empty messages": (message(MessageType.AUDIO, b"", 1, 4), b"\xc4", {"chunk_rate_before_publish"}),
 }
 
 
@@ -138,7 +138,7 @@ def test_large_message_in_one_byte_chunks_is_cut_off(server: AttackedServer, mem
     since = len(server.lines())
     size = control(MessageType.SET_CHUNK_SIZE, b"\x00\x00\x00\x01")
     header = b"\x04\0\0\0\xff\xff\xff\x09\x01\0\0\0x"
-    with connected(server) as stranger:
+    with publishing(server, f"bytes?key={KEY}") as stranger:
         assert send_until_cut_off(stranger, size + header + b"\xc4x" * 500_000, 1, False)
     server.assert_unharmed(since)
     offences = server.offences(since)
@@ -150,7 +150,7 @@ def test_large_message_in_one_byte_chunks_is_cut_off(server: AttackedServer, mem
 def test_announced_messages_take_no_memory(server: AttackedServer, memory: int) -> None:
     """Memory is taken for what came, not for what was announced."""
     since = len(server.lines())
-    strangers = [connected(server) for _ in range(20)]
+    strangers = [publishing(server, f"announced-{number}?key={KEY}") for number in range(20)]
     for stranger in strangers:
         stranger.sendall(b"".join(announced(number, 0xFFFFFF) for number in range(8, 60)))
     server.assert_works()
@@ -191,7 +191,7 @@ def test_amf_bomb_is_cut_off_with_the_reason(server: AttackedServer, memory: int
     payload, reason = {**BOMBS, **LARGE_BOMBS}[kind]
     late = kind in LARGE_BOMBS
     bomb = message(MessageType.COMMAND_AMF0, payload, chunk_size=LARGEST_OUTGOING_CHUNK_SIZE if late else 128)
-    with connected(server) if late else server.connect() as stranger:
+    with publishing(server, f"bomb?key={KEY}") if late else server.connect() as stranger:
         stranger.sendall(b"" if late else greeting()[:HANDSHAKE])
         assert send_until_cut_off(stranger, bomb, 1, False), kind
     server.assert_unharmed(since)
@@ -246,7 +246,7 @@ def test_slow_and_idle_connections_keep_nobody_out_and_are_closed(
     idle = [connected(server) for _ in range(500)]
     slow, slower = idle[:30], [server.connect() for _ in range(30)]
     server.assert_works()
-    endless = announced(4, 0xFFFFFF)
+    endless = announced(4, 60_000)
     for number in range(len(endless)):
         # A byte at a time, of a handshake, and of a message that never ends.
         for stranger, whole in [*((one, greeting()) for one in slower), *((one, endless) for one in slow)]:

@@ -10,8 +10,9 @@ import pytest
 
 from rtmprelay.wire.messages import MessageType
 from tests.helpers import inter, keyframe
+from tests.hostile.conversations import KEY
 from tests.hostile.process import MEBIBYTE, AttackedServer
-from tests.hostile.strangers import announced, connected, control
+from tests.hostile.strangers import announced, control, publishing
 
 #: What one connection may have at once, what a read may add to it, and what Python needs beside it.
 MOST_OF_ONE = (32 + 32) * MEBIBYTE
@@ -26,7 +27,7 @@ MOST_KEPT = 2 * MEBIBYTE
 def fill(server: AttackedServer, chunk_streams: int) -> None:
     """Send the first half of the largest message on one chunk stream after the other."""
     half = 8 * MEBIBYTE
-    with connected(server) as stranger, suppress(ConnectionError):
+    with publishing(server, f"filling?key={KEY}") as stranger, suppress(ConnectionError):
         stranger.sendall(control(MessageType.SET_CHUNK_SIZE, half.to_bytes(4)))
         for number in range(8, 8 + chunk_streams):
             stranger.sendall(announced(number, 0xFFFFFF, half))

@@ -9,6 +9,7 @@ import pytest
 
 from rtmprelay.config.options import Options
 from rtmprelay.config.relay import RelayConfig
+from rtmprelay.files.free_space import DEFAULT_KEEP_FREE
 from rtmprelay.recording.settings import RecordingSettings
 
 
@@ -19,7 +20,7 @@ def parse(*arguments: str) -> RecordingSettings:
 
 
 def test_nothing_is_recorded_by_default() -> None:
-    assert parse() == RecordingSettings()
+    assert parse() == RecordingSettings(keep_free=DEFAULT_KEEP_FREE, shortest=1.0)
     assert not parse("--segment-duration", "30m").wants("live/test")
 
 
@@ -45,6 +46,8 @@ def test_all_options_are_read_and_create_nothing(tmp_path: Path) -> None:
         segment_size=2 << 30,
         keep=7 * 86400.0,
         max_total_size=100 << 30,
+        keep_free=DEFAULT_KEEP_FREE,
+        shortest=1.0,
     )
     assert not folder.parent.exists()
 

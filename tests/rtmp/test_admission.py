@@ -51,7 +51,7 @@ def test_those_that_have_not_connected() -> None:
 
 def test_a_burst_is_fine_and_a_flood_is_not() -> None:
     gate = Admission(AdmissionLimits(connection_rate_per_address=5))
-    assert [come(gate, "a") for _ in range(50)] == [True] * 50
+    assert [come(gate, "a") for _ in range(100)] == [True] * 100
     assert refusal(gate, "a") == "connection_rate_per_address"
     assert refusal(gate, "b") is None
     assert refusal(gate, "a", 30.0) is None
@@ -59,8 +59,60 @@ def test_a_burst_is_fine_and_a_flood_is_not() -> None:
 
 def test_a_proxy_is_many_peers() -> None:
     gate = Admission(AdmissionLimits(max_connections_per_address=1, connection_rate_per_address=1))
-    gate.note_proxy("proxy")
-    assert all(come(gate, "proxy") for _ in range(100))
+    for number in range(100):
+        assert come(gate, "proxy")
+        gate.moved("proxy", f"client {number}", 0.0)
+
+
+def test_connections_behind_a_proxy_are_counted_by_the_address_that_it_names() -> None:
+    gate = Admission(AdmissionLimits(max_connections_per_address=2, max_unconnected_per_address=2))
+    for _ in range(2):
+        assert come(gate, "proxy")
+        gate.moved("proxy", "192.0.2.7", 0.0)
+    assert come(gate, "proxy")
+    with pytest.raises(LimitExceededError) as raised:
+        gate.moved("proxy", "192.0.2.7", 0.0)
+    assert raised.value.limit == "max_connections_per_address"
+    for _ in range(3):
+        gate.connected("192.0.2.7")
+        gate.closed("192.0.2.7")
+    assert not gate._open
+    assert not gate._unconnected
+
+
+def test_customer_of_ipv6_is_one_address() -> None:
+    gate = Admission(AdmissionLimits(max_connections_per_address=2))
+    assert [come(gate, f"2001:db8::{number}") for number in range(3)] == [True, True, False]
+    assert come(gate, "2001:db8:0:1::1")
+    assert come(gate, "192.0.2.1")
+    assert come(gate, "::ffff:192.0.2.1")
+    assert refusal(gate, "192.0.2.1") == "max_connections_per_address"
+
+
+def test_office_of_three_thousand_behind_one_address_may_join_at_once() -> None:
+    """At 600 a second, as fast as they are taken, with the default limits."""
+    gate = Admission(AdmissionLimits())
+    for number in range(3_000):
+        now = number / 600
+        assert come(gate, "office", now)
+        gate.connected("office")
+
+
+def test_flood_of_a_minute_is_forgiven_within_thirty_seconds() -> None:
+    gate = Admission(AdmissionLimits())
+    refused = [refusal(gate, "shared", number / 1_000) is not None for number in range(60_000)]
+    assert sum(refused) > 40_000
+    assert refusal(gate, "shared", 60 + 30.0) is None
+
+
+def test_tcp_proxy_without_proxy_protocol_leaves_room_for_others() -> None:
+    gate = Admission(AdmissionLimits(connection_rate_per_address=None))
+    taken = 0
+    while come(gate, "proxy"):
+        gate.connected("proxy")
+        taken += 1
+    assert taken == 8_000
+    assert refusal(gate, "elsewhere") is None
 
 
 def test_none_means_no_bound() -> None:

@@ -11,11 +11,13 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from rtmprelay import events
-from rtmprelay.access.request import ALLOWED, Action, refused
-from rtmprelay.rtmp.permission import MOST_EARLY_BYTES
+from rtmprelay.access.guessing import Ban, GuessLimits
+from rtmprelay.access.request import ALLOWED, Action, Verdict, refused
 from rtmprelay.rtmp.server_factory import ServerSettings
 from rtmprelay.session.reports import PlayAccepted, PublishAccepted, StatusReceived
 from rtmprelay.testing import MemoryClient, MemoryServer
+from rtmprelay.wire.chunk_writer import encode_standalone
+from rtmprelay.wire.messages import Command, to_raw
 from tests.access.helpers import Answering, Hesitating
 from tests.helpers import group, keyframe, start_frames
 from tests.session.helpers import call
@@ -23,20 +25,9 @@ from tests.session.helpers import call
 NO = refused("not you")
 
 
-class Readable:
-    """What a transport that can be left unread has."""
-
-    def __init__(self, client: MemoryClient) -> None:
-        self.changes: list[str] = []
-        transport: Any = client.transport
-        transport.pauseProducing = self.pause
-        transport.resumeProducing = self.resume
-
-    def pause(self) -> None:
-        self.changes.append("pause")
-
-    def resume(self) -> None:
-        self.changes.append("resume")
+def encode_command(command: Command) -> bytes:
+    """A command as a client sends it on a chunk stream of its own."""
+    return encode_standalone(to_raw(command), 7, 65536)
 
 
 def accepted(client: MemoryClient) -> bool:
@@ -142,38 +133,65 @@ class AskingTests(SynchronousTestCase):
         encoder.send(*group(0))
         hesitating.say(NO)
         server.pump()
-        asking = encoder.connection.protocol.permissions
-        assert not asking._early
-        assert asking._early_bytes == 0
+        assert not encoder.connection.protocol.session.has_held_data
+        assert encoder.transport.is_read
         assert server.registry.get("live/test") is None
 
-    def test_encoder_that_sends_much_before_the_answer_is_not_read(self) -> None:
+    def test_encoder_is_left_unread_until_its_publish_is_answered(self) -> None:
         hesitating = Hesitating()
         server = self.server(hesitating)
         encoder = server.connect()
         encoder.publish("test")
-        readable = Readable(encoder)
+        self.assertFalse(encoder.transport.is_read)
         frames = [keyframe(time, 300_000) for time in range(0, 400, 100)]
-        encoder.send(*frames[:3])
-        assert readable.changes == []
-        encoder.send(frames[3])
-        assert readable.changes == ["pause"]
+        encoder.send(*frames)
+        assert server.factory.strangers_memory.used == 0
         hesitating.say(ALLOWED)
         server.pump()
-        assert readable.changes == ["pause", "resume"]
+        assert encoder.transport.is_read
         stream = server.registry.get("live/test")
         assert stream is not None
         assert stream.counters.messages == 4
 
-    def test_media_before_the_answer_is_bounded(self) -> None:
+    def test_player_is_read_while_it_waits(self) -> None:
+        server = self.server(Hesitating())
+        player = server.connect()
+        player.play("test")
+        assert player.transport.is_read
+
+    def test_media_behind_a_publish_in_one_read_is_kept(self) -> None:
+        """An encoder that does not wait, whose first read has everything in it."""
+        for answers_at_once in (True, False):
+            hesitating = Hesitating()
+            server = self.server(*([] if answers_at_once else [hesitating]))
+            encoder = server.connect()
+            encoder.session.publish("test")
+            data = encoder.session.bytes_to_send()
+            frames = [*start_frames(), keyframe(0, 100_000)]
+            encoder.session.stream_id = 1
+            data += encode_command(call("publish", 0.0, "test", "live", stream_id=1))
+            data += b"".join(encoder.session.send_media(frame) for frame in frames)
+            encoder.deliver(data)
+            if not answers_at_once:
+                hesitating.say(ALLOWED)
+            server.pump()
+            assert [one.counters.messages for one in server.registry] == [len(frames)]
+
+    def test_refused_encoder_that_sends_at_once_can_read_the_reason(self) -> None:
         hesitating = Hesitating()
         server = self.server(hesitating)
         encoder = server.connect()
         encoder.publish("test")
-        for time in range(50):
-            encoder.send(keyframe(time, 300_000))
-        assert encoder.connection.protocol.permissions._early_bytes < 3 * MOST_EARLY_BYTES
-        assert not encoder.connection.lost
+        encoder.send(keyframe(0, 300_000))
+        hesitating.say(NO)
+        server.pump()
+        assert encoder.codes == ["NetStream.Publish.Denied"]
+        assert not encoder.transport.aborted
+        encoder.send(keyframe(100, 300_000))
+        server.advance(1.2, 0.1)
+        assert encoder.connection.lost
+        assert not encoder.transport.aborted
+        assert server.factory.strangers_memory.used == 0
 
     def test_early_media_counts_for_the_bitrate(self) -> None:
         hesitating = Hesitating()
@@ -200,13 +218,11 @@ class AskingTests(SynchronousTestCase):
     def test_question_is_cancelled_when_the_request_is_taken_back(self) -> None:
         hesitating = Hesitating()
         server = self.server(hesitating)
-        for begin in (MemoryClient.publish, MemoryClient.play):
-            client = server.connect()
-            begin(client, "test")
-            client.end()
-        assert hesitating.cancelled == 2
-        assert server.registry.get("live/test") is None
-        assert not server.events_of(events.PublishRefused) + server.events_of(events.PlayRefused)
+        client = server.connect()
+        client.play("test")
+        client.end()
+        assert hesitating.cancelled == 1
+        assert not server.events_of(events.PlayRefused)
 
     def test_player_that_changes_its_request_gets_the_last_one(self) -> None:
         hesitating = Hesitating()
@@ -311,6 +327,56 @@ class AskingTests(SynchronousTestCase):
         assert len(answering.asked) < 12
         (closed,) = server.events_of(events.ConnectionClosed)
         assert closed.reason == "it was refused 11 times"
+
+    def test_asking_for_streams_that_are_not_there_is_counted_as_being_refused(self) -> None:
+        server = self.server()
+        client = server.connect()
+        client.play("gone")
+        for number in range(20):
+            stream_id = client.session.stream_id
+            client.session.channel.send(call("play", 9.0, f"gone-{number}", stream_id=stream_id))
+            server.pump()
+        assert client.connection.lost
+        server.clock.advance(1)
+        assert [event.others for event in server.events_of(events.PlayRefused)] == [0, 9]
+
+    def test_wrong_key_is_answered_late_and_a_right_one_beside_it_at_once(self) -> None:
+        def answer() -> Verdict:
+            parameters = answering.asked[-1].credentials.parameters()
+            return ALLOWED if parameters["key"].reveal() == "right" else NO
+
+        answering = Answering(answer)
+        server = MemoryServer(authorizers=[answering], guess_limits=GuessLimits())
+        wrong = server.connect()
+        wrong.publish("test?key=wrong")
+        assert wrong.codes == []
+        self.assertFalse(wrong.transport.is_read)
+        right = server.connect()
+        right.publish("test?key=right")
+        assert accepted(right)
+        server.advance(1.1, 0.1)
+        assert wrong.codes == ["NetStream.Publish.Denied"]
+        server.advance(1.1, 0.1)
+        assert wrong.connection.lost
+
+    def test_guesser_that_closes_leaves_no_timer(self) -> None:
+        server = MemoryServer(authorizers=[Answering(NO)], guess_limits=GuessLimits())
+        wrong = server.connect()
+        wrong.publish("test?key=wrong")
+        wrong.disconnect()
+        assert not server.clock.getDelayedCalls()
+
+    def test_banned_address_is_not_taken(self) -> None:
+        server = MemoryServer(authorizers=[Answering(NO)], ban=Ban(3, 60))
+        for _ in range(3):
+            server.connect().publish("test?key=wrong")
+            server.advance(5)
+        assert server.open("192.0.2.1") is None
+        assert server.open("192.0.2.2") is not None
+        (refusal,) = server.events_of(events.ConnectionRefused)
+        assert "--ban" in refusal.reason
+        server.advance(60)
+        assert server.open("192.0.2.1") is not None
 
     def test_keys_are_in_no_event(self) -> None:
         for verdict in (ALLOWED, NO):

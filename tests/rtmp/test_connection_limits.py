@@ -40,9 +40,12 @@ class ConnectionCountTests(SynchronousTestCase):
         server = MemoryServer(ServerSettings(admission=AdmissionLimits(max_connections=0)))
         for _ in range(50):
             server.open()
-        server.clock.advance(1.5)
+        server.clock.advance(1)
         server.open()
-        assert [event.others for event in server.events_of(events.ConnectionRefused)] == [0, 49]
+        server.clock.advance(1)
+        refusals = server.events_of(events.ConnectionRefused)
+        assert [event.others for event in refusals] == [0, 48, 0]
+        assert sum(1 + event.others for event in refusals) == server.factory.connections_refused == 51
 
     def test_connections_before_connect_are_counted_by_address(self) -> None:
         server = MemoryServer(ServerSettings(admission=AdmissionLimits(max_unconnected_per_address=2)))

@@ -127,8 +127,62 @@ class LimitTests(SynchronousTestCase):
             client.session.channel.send(UserControl(UserControlType.PING_REQUEST, 5))
         self.server.pump()
 
-    def test_client_that_asks_and_does_not_read_is_cut_off(self) -> None:
+    def test_stranger_that_asks_and_does_not_read_is_cut_off_early(self) -> None:
         client = self.server.connect()
+        client.transport.stalled = True
+        largest = 0
+        while not client.transport.aborted:
+            self.flood(client)
+            self.server.clock.advance(1)
+            largest = max(largest, client.transport.unread_size)
+        assert 65536 < largest < 65536 + 16 * 1024 + 3000
+        self.assert_client_closed(client, "unread_replies_before_publish")
+
+    def test_stranger_that_asks_without_end_is_cut_off(self) -> None:
+        client = self.server.connect()
+        for _ in range(20):
+            self.flood(client)
+        self.assert_client_closed(client, "chunk_rate_before_publish")
+
+    def test_unfinished_message_is_not_kept_alive_by_small_ones(self) -> None:
+        client = self.server.connect(chunk_size=128)
+        half = encode_standalone(RawMessage(MessageType.VIDEO, 0, 1, bytes(60_000)), 10, 128)[: 12 + 128]
+        client.deliver(half)
+        for _ in range(12):
+            self.tick(1)
+            client.session.channel.send(UserControl(UserControlType.PING_REQUEST, 5))
+            self.server.pump()
+        self.assert_client_closed(client, "message_timeout", "within 10 s")
+
+    def test_message_over_64_kib_needs_an_accepted_publish(self) -> None:
+        client = self.server.connect()
+        client.session.publish("film")
+        client.deliver(client.session.bytes_to_send())
+        client.deliver(b"\x04\0\0\0\x01\0\x01\x09\x01\0\0\0" + bytes(70_000))
+        self.server.pump()
+        self.assert_client_closed(client, "message_size_before_publish", "65537")
+
+    def test_all_strangers_together_have_bounded_memory_and_a_connect_always_fits(self) -> None:
+        self.start(ServerSettings(limits=ConnectionLimits(memory_before_publish=100_000)))
+        greedy = [self.server.connect() for _ in range(10)]
+        for client in greedy:
+            half = encode_standalone(RawMessage(MessageType.VIDEO, 0, 1, bytes(60_000)), 10, 65536)
+            client.deliver(half[:30_000])
+        self.server.pump()
+        memory = self.server.factory.strangers_memory
+        assert memory.used <= 100_000
+        closed = self.server.events_of(events.ConnectionClosed)
+        assert {event.limit for event in closed} == {"memory_before_publish"}
+        assert len(closed) == 7
+        modest = self.server.connect()
+        modest.deliver(encode_standalone(RawMessage(20, 0, 0, bytes(5_000)), 3, 65536)[:3_000])
+        assert not modest.transport.aborted
+        for client in (*greedy, modest):
+            client.disconnect()
+        assert memory.used == 0
+
+    def test_who_asks_and_does_not_read_is_cut_off(self) -> None:
+        client = self.publisher()
         client.transport.stalled = True
         largest = 0
         for _ in range(1000):
@@ -139,8 +193,13 @@ class LimitTests(SynchronousTestCase):
         assert 256 * 1024 < largest < 65536 + 256 * 1024 + 10_000
         self.assert_client_closed(client, "unread_replies")
 
-    def test_client_that_reads_the_answers_may_ask_for_ever(self) -> None:
+    def publisher(self) -> MemoryClient:
         client = self.server.connect()
+        client.publish("asking")
+        return client
+
+    def test_who_asks_and_reads_may_ask_for_ever(self) -> None:
+        client = self.publisher()
         for _ in range(200):
             self.flood(client)
         assert not client.transport.aborted
@@ -189,16 +248,8 @@ class LimitTests(SynchronousTestCase):
         self.server.pump()
         assert len(self.server.events_of(events.PlayStarted)) == started + 1
 
-    def test_a_publish_that_is_taken_back_in_the_same_read_is_not_begun(self) -> None:
-        client = self.server.connect()
-        for _ in range(50):
-            client.session.channel.send(call("publish", 0.0, "fleeting", "live", stream_id=1))
-            client.session.channel.send(call("closeStream", 0.0, stream_id=1))
-        self.server.pump()
-        assert "live/fleeting" not in [event.stream for event in self.server.events_of(events.PublishStarted)]
-
     def test_questions_with_pauses_for_reading_are_fine(self) -> None:
-        client = self.server.connect()
+        client = self.publisher()
         for _ in range(5):
             client.transport.stalled = True
             for _ in range(60):
@@ -246,8 +297,23 @@ class LimitTests(SynchronousTestCase):
         self.server.pump()
         self.assert_client_closed(client, "amf_depth")
 
-    def test_command_with_too_many_values_is_cut_off(self) -> None:
+    def test_too_many_values_in_a_command_of_a_stranger(self) -> None:
         client = self.server.connect()
+        payload = amf0.encode("bomb", 1.0) + b"\x05" * 1_000
+        client.deliver(encode_standalone(RawMessage(MessageType.COMMAND_AMF0, 0, 0, payload), 3, 65536))
+        self.server.pump()
+        self.assert_client_closed(client, "amf_values_before_publish")
+
+    def test_too_many_values_in_all_commands_of_a_stranger(self) -> None:
+        client = self.server.connect()
+        payload = amf0.encode("bomb", 1.0) + b"\x05" * 900
+        bomb = encode_standalone(RawMessage(MessageType.COMMAND_AMF0, 0, 0, payload), 3, 65536)
+        client.deliver(bomb * 20)
+        self.server.pump()
+        self.assert_client_closed(client, "amf_value_rate_before_publish")
+
+    def test_too_many_values(self) -> None:
+        client = self.publisher()
         payload = amf0.encode("bomb", 1.0) + b"\x05" * 100_001
         client.deliver(encode_standalone(RawMessage(MessageType.COMMAND_AMF0, 0, 0, payload), 3, 65536))
         self.server.pump()

@@ -58,6 +58,11 @@ def refusal(*options: str) -> str:
     return message
 
 
+def limited(files: int | None) -> list[str]:
+    """What to put before a command that may have so many files open."""
+    return [] if files is None else ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"]
+
+
 class Server:
     """A server in a process of its own, whose log is a file.
 
@@ -69,6 +74,7 @@ class Server:
         command: What to run instead of `twistd`.
         subcommand: The word in front of our options.
         pass_fds: Open files that it inherits.
+        files: How many files it may have open.
     """
 
     def __init__(
@@ -82,12 +88,13 @@ class Server:
         command: Sequence[str] = TWISTD,
         subcommand: str = "rtmprelay",
         pass_fds: Sequence[int] = (),
+        files: int | None = None,
     ) -> None:
         self.log = folder / log
         self._clients: list[BlockingClient] = []
         self._out = self.log.open("w")
         self.process = subprocess.Popen(
-            [*command, *of_twistd, subcommand, "--listen", listen, *options],
+            [*limited(files), *command, *of_twistd, subcommand, "--listen", listen, *options],
             cwd=folder,
             env={**os.environ, **(environment or {})},
             stdout=self._out,

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from rtmprelay.config.first_start import start_warnings
 from rtmprelay.config.options import Options
 from rtmprelay.flv.repair import inspect
 from rtmprelay.session.reports import PlayAccepted, PublishAccepted, StatusReceived
@@ -82,12 +83,16 @@ def test_command_of_the_documented_unit_is_valid(tmp_path: Path) -> None:
     unit = (EXAMPLES / "rtmprelay.service").read_text()
     command = unit.partition("ExecStart=")[2].partition("\nExecReload")[0].replace("\\\n", " ").split()
     (tmp_path / "relay.json").write_text('{"destinations": []}')
+    (tmp_path / "keys.json").write_text(
+        '{"streams": [{"match": "*", "publish": {"keys": ["k"]}, "play": "anyone"}]}'
+    )
     arguments = [word.replace("%d", str(tmp_path)).replace("%S", str(tmp_path)) for word in command]
     # Without systemd nobody opens the port for us.
     arguments[arguments.index("systemd:domain=INET6:index=0")] = "0"
     options = Options()
     options.parseOptions(arguments[arguments.index("rtmprelay") + 1 :])
     relay = options["config"]
+    assert start_warnings(relay) == []
     assert relay.recording.record_all
     assert relay.event_log.folder == tmp_path / "rtmprelay" / "events"
 

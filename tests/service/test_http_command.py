@@ -19,7 +19,10 @@ BAD_OPTIONS = {
         "--http-status: 'nonsense:' is not an endpoint to listen on",
     ),
     "bad port": (["--http-status", ":99999"], "--http-status: 99999 is not a port"),
-    "short token": (["--http-status", ":0", "--http-token", "abc"], "--http-token: a token needs at least 8"),
+    "short token": (
+        ["--http-status", ":0", "--http-token", "abc"],
+        "--http-token: a token needs at least 16",
+    ),
     "missing file": (
         ["--http-status", ":0", "--http-token", "file:none"],
         "--http-token: the file 'none' cannot be read",

@@ -109,12 +109,12 @@ def test_each_timeout_can_be_configured(field: str, limits: ConnectionLimits) ->
         ),
         ("chunk_streams", ConnectionLimits(chunk_streams=2), bytes([0xC9, 0xCA, 0xCB])),
         (
-            "assembly_size",
-            ConnectionLimits(assembly_size=100),
+            "assembly_size_before_publish",
+            ConnectionLimits(assembly_size_before_publish=100),
             b"\x03\x00\x00\x00\x00\x10\x00\x14\x00\x00\x00\x00" + bytes(128),
         ),
     ],
-    ids=["message_size_before_connect", "chunk_streams", "assembly_size"],
+    ids=["message_size_before_connect", "chunk_streams", "assembly_size_before_publish"],
 )
 def test_exceeded_limits_of_the_chunk_stream_are_named(
     limit: str, limits: ConnectionLimits, data: bytes
@@ -127,7 +127,11 @@ def test_exceeded_limits_of_the_chunk_stream_are_named(
 
 @pytest.mark.parametrize(
     ("limit", "limits"),
-    [("amf_depth", ConnectionLimits(amf_depth=2)), ("amf_values", ConnectionLimits(amf_values=3))],
+    [
+        ("amf_depth", ConnectionLimits(amf_depth=2)),
+        ("amf_values_before_publish", ConnectionLimits(amf_values_before_publish=3)),
+        ("amf_value_rate_before_publish", ConnectionLimits(amf_value_rate_before_publish=0)),
+    ],
 )
 def test_exceeded_limits_of_commands_are_named(limit: str, limits: ConnectionLimits) -> None:
     connect = Command("connect", 1.0, {"app": "live", "more": {"deep": {"deeper": 1.0}}})

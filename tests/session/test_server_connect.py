@@ -129,11 +129,13 @@ def test_second_connect_is_an_error() -> None:
         client.send(Command("connect", 2.0, {"app": "live"}))
 
 
-def test_second_connect_before_the_answer_is_an_error() -> None:
+def test_second_connect_is_an_error_when_it_is_read() -> None:
     client = ScriptedClient()
-    client.send(Command("connect", 1.0, {"app": "live"}))
-    with pytest.raises(RemoteProtocolError, match="connect has not been answered"):
-        client.send(Command("connect", 2.0, {"app": "live"}))
+    request = only(client.send(Command("connect", 1.0, {"app": "live"})), ConnectRequested)
+    assert client.send(Command("connect", 2.0, {"app": "live"})) == []
+    client.session.accept(request.request_id)
+    with pytest.raises(RemoteProtocolError, match="the connection is open"):
+        client.feed(b"")
 
 
 def test_application_name_with_control_characters_is_an_error() -> None:
@@ -156,15 +158,16 @@ def test_commands_after_a_refused_connect_are_ignored() -> None:
     assert client.received() == []
 
 
-def test_refused_connect_cancels_the_requests_after_it() -> None:
+def test_requests_after_a_refused_connect_are_ignored() -> None:
     # An encoder that does not wait for the answer must not get a publish accepted.
     client = ScriptedClient()
-    events = client.send(
+    (request,) = client.send(
         Command("connect", 1.0, {"app": "live"}), call("publish", 2.0, "cam", stream_id=1), media(AUDIO)
     )
-    client.session.reject(only(events, ConnectRequested).request_id, StatusCode.CONNECT_REJECTED, "No")
+    assert isinstance(request, ConnectRequested)
+    client.session.reject(request.request_id, StatusCode.CONNECT_REJECTED, "No")
     client.received()
-    client.session.accept(only(events, PublishRequested).request_id)
+    assert client.feed(b"") == []
     assert client.received() == []
     assert client.send(media(AUDIO)) == []
 

@@ -24,8 +24,6 @@ from rtmprelay.wire.messages import Command
 from tests.rounds import rounds
 from tests.session.helpers import ScriptedClient, connected_client
 
-_INTAKE_ROLES = {Role.REQUESTING_PUBLISH, Role.PUBLISHING}
-
 stream_ids = st.sampled_from([0, 1, 2, 3, 9, 2**32 - 1])
 names = st.sampled_from(["cam", "other", "", "bad\n", "cam?key=1", "mp4:x"])
 loose_values = st.one_of(
@@ -118,9 +116,12 @@ class Driver:
             session.reject(request_id, StatusCode.PUBLISH_DENIED, "No")
         self.publishing -= rejected.keys()
         self.playing -= rejected.keys()
+        if session.requests.awaited is None:
+            for event in self.client.feed(b""):
+                self._see(event)
 
     def _requested(self, request_id: int) -> list[tuple[int, None]]:
-        request = self.client.session._requests.get(request_id)
+        request = self.client.session.requests.get(request_id)
         stream = getattr(request, "stream", None)
         return [(stream.stream_id, None)] if stream is not None else []
 
@@ -143,13 +144,15 @@ class Driver:
         session = self.client.session
         roles = {stream.stream_id: stream.role for stream in session._streams.values()}
         assert set(session._streams) == set(roles)
-        open_for_media = {number for number, role in roles.items() if role in _INTAKE_ROLES}
-        assert set(session._intake.open_streams) == open_for_media == self.publishing
+        open_for_media = {number for number, role in roles.items() if role is Role.PUBLISHING}
+        assert set(session._intake.open_streams) == open_for_media
+        publish_roles = {Role.REQUESTING_PUBLISH, Role.PUBLISHING}
+        assert {number for number, role in roles.items() if role in publish_roles} == self.publishing
         play_roles = {Role.REQUESTING_PLAY, Role.PLAYING}
         assert {number for number, role in roles.items() if role in play_roles} == self.playing
         waiting_roles = {Role.REQUESTING_PUBLISH, Role.REQUESTING_PLAY}
         waiting = sum(role in waiting_roles for role in roles.values())
-        assert len(session._requests) == waiting
+        assert len(session.requests) == waiting
 
 
 @settings(max_examples=rounds(50, full=250), deadline=None)
@@ -207,11 +210,12 @@ def test_reports_are_the_same_however_the_bytes_are_split(data: st.DataObject) -
     whole = _conversation()
     cuts = sorted(data.draw(st.sets(st.integers(1, len(whole) - 1), max_size=30)))
     client = connected_client()
-    events = [
-        event
-        for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)
-        for event in client.feed(whole[a:b])
-    ]
+    events: list[SessionReport] = []
+    for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True):
+        events += client.feed(whole[a:b])
+        if client.session.requests.awaited is not None:
+            client.session.accept(client.session.requests.awaited)
+            events += client.feed(b"")
     kinds = [type(event).__name__ for event in events if not isinstance(event, MediaReceived)]
     assert kinds == ["PublishRequested", "PublishEnded"]
     assert sum(len(event.frames) for event in events if isinstance(event, MediaReceived)) == 3

@@ -94,6 +94,11 @@ def test_second_publish_on_a_message_stream_is_refused_and_the_first_continues(a
         client.session.accept(request.request_id)
         client.received()
     assert client.send(call("publish", 0.0, "other", stream_id=1)) == []
+    if not answered:
+        assert client.received() == []
+        client.session.accept(request.request_id)
+        client.received()
+        assert client.feed(b"") == []
     assert level_and_code(client) == [("error", StatusCode.PUBLISH_BAD_NAME)]
     assert frames_of(client.send(media(AUDIO))) == [AUDIO]
 
@@ -125,11 +130,36 @@ def test_publish_with_a_bad_name_is_refused_and_the_connection_continues(name: o
 # -- media ---------------------------------------------------------------------------------------------------
 
 
-def test_media_sent_before_the_answer_is_reported_after_the_request() -> None:
+@pytest.mark.parametrize("read", ["in the same read", "in a later one"])
+def test_media_sent_before_the_answer_is_read_after_it(read: str) -> None:
     client = connected_client()
-    events = client.send(call("publish", 0.0, "cam", stream_id=1), media(AUDIO), media(VIDEO))
-    assert [type(event) for event in events] == [PublishRequested, MediaReceived]
-    assert frames_of(events) == [AUDIO, VIDEO]
+    large = MediaFrame(MediaKind.VIDEO, 30, bytes(100_000))
+    sent = [media(AUDIO), media(VIDEO), media(large)]
+    first = sent if read == "in the same read" else []
+    (request,) = client.send(call("publish", 0.0, "cam", stream_id=1), *first)
+    assert isinstance(request, PublishRequested)
+    if not first:
+        assert client.send(*sent) == []
+    assert client.session.has_held_data
+    client.session.accept(request.request_id)
+    assert frames_of(client.feed(b"")) == [AUDIO, VIDEO, large]
+    assert not client.session.has_held_data
+
+
+def test_media_of_a_refused_publisher_is_dropped() -> None:
+    client = connected_client()
+    request = only(client.send(call("publish", 0.0, "cam", stream_id=1), media(VIDEO)), PublishRequested)
+    client.session.reject(request.request_id, StatusCode.PUBLISH_DENIED, "No")
+    assert client.feed(b"") == []
+
+
+def test_what_waits_for_the_answer_to_a_publish_is_bounded() -> None:
+    client = connected_client(ConnectionLimits(assembly_size_before_publish=10_000))
+    request_publish(client)
+    client.feed(bytes(9_000))
+    with pytest.raises(LimitExceededError) as raised:
+        client.feed(bytes(2_000))
+    assert raised.value.limit == "assembly_size_before_publish"
 
 
 def test_media_before_and_after_a_command_is_reported_in_order() -> None:
@@ -144,13 +174,10 @@ def test_media_of_two_publishes_on_one_message_stream_is_reported_separately() -
     client.publish()
     again = [call("closeStream", 0.0, stream_id=1), call("publish", 0.0, "new", stream_id=1)]
     events = client.send(media(AUDIO), *again, media(VIDEO))
-    assert [type(event) for event in events] == [
-        MediaReceived,
-        PublishEnded,
-        PublishRequested,
-        MediaReceived,
-    ]
+    assert [type(event) for event in events] == [MediaReceived, PublishEnded, PublishRequested]
     assert events[0] == MediaReceived(1, [AUDIO])
+    client.session.accept(only(events, PublishRequested).request_id)
+    assert client.feed(b"") == [MediaReceived(1, [VIDEO])]
 
 
 def test_frames_of_one_read_are_one_report() -> None:
@@ -268,28 +295,31 @@ def test_deleting_an_unknown_message_stream_is_ignored(unknown: object) -> None:
 
 @pytest.mark.parametrize("accepted", [True, False], ids=["accept", "reject"])
 @pytest.mark.parametrize("ending", ["deleteStream", "closeStream"])
-def test_answer_to_a_cancelled_request_is_ignored(accepted: bool, ending: str) -> None:
+def test_cancellation_of_a_publish_is_read_after_its_answer(accepted: bool, ending: str) -> None:
     client = connected_client()
     request = request_publish(client)
-    assert client.send(call(ending, 0.0, 1.0, stream_id=1)) == [PublishEnded(1)]
+    assert client.send(call(ending, 0.0, 1.0, stream_id=1)) == []
     if accepted:
         client.session.accept(request.request_id)
+        assert client.feed(b"") == [PublishEnded(1)]
     else:
         client.session.reject(request.request_id, StatusCode.PUBLISH_DENIED, "No")
-    assert client.received() == []
+        assert client.feed(b"") == []
     assert client.send(media(AUDIO)) == []
 
 
-def test_answer_to_a_cancelled_request_does_not_reach_the_next_one_on_the_same_stream() -> None:
+@pytest.mark.parametrize("ended", ["by the server", "twice"])
+def test_answer_to_a_request_that_is_over_is_ignored(ended: str) -> None:
     client = connected_client()
-    late = request_publish(client, "first")
-    client.send(call("deleteStream", 0.0, 1.0))
-    current = request_publish(client, "second")
-    client.session.accept(late.request_id)
+    request = request_publish(client)
+    if ended == "by the server":
+        client.session.end_stream(1, "error", StatusCode.PUBLISH_BAD_NAME, "No")
+    else:
+        client.session.accept(request.request_id)
+    client.received()
+    client.session.accept(request.request_id)
     assert client.received() == []
-    client.session.accept(current.request_id)
-    client.session.accept(current.request_id)
-    assert client.received_codes() == [("STREAM_BEGIN", 1), StatusCode.PUBLISH_START]
+    assert client.session.requests.awaited is None
 
 
 def test_server_ends_a_publish_with_a_status() -> None:

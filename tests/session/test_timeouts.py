@@ -39,7 +39,7 @@ def test_steady_rate_is_never_too_much() -> None:
 def test_chunks_are_counted_by_their_difference_and_due_again_after_a_tenth_of_a_second() -> None:
     timeouts = Timeouts(ConnectionLimits(chunk_rate=100), 0.0)
     assert timeouts.chunks_due == 0
-    timeouts.count_chunks(0, 0.0)
+    timeouts.publish_accepted(0)
     assert timeouts.chunks_due == 11
     for total in range(100, 1001, 100):
         timeouts.count_chunks(total, 0.0)

@@ -324,3 +324,19 @@ def test_a_stream_is_unused_without_publisher_and_subscribers() -> None:
     stream.unsubscribe(player)
     stream.unsubscribe(player)
     assert stream.is_unused
+
+
+def test_metadata_over_its_budget_is_not_read_and_not_passed_on() -> None:
+    """A publisher that repeats a keyframe index of 9,000 numbers without end would keep everybody busy."""
+    stream = published_stream(StreamLimits(metadata_value_rate=1_000))
+    subscriber = KeepingSubscriber()
+    stream.subscribe(subscriber)
+    index = MediaFrame(MediaKind.DATA, 0, encode("onMetaData", {"times": [1.0] * 9_000}))
+    for _ in range(10):
+        stream.publish_frames([index], 0.0)
+    assert len(subscriber.frames) == 2
+    # Others go on, and a while later metadata does too.
+    stream.publish_frames([audio(0)], 0.0)
+    assert len(subscriber.frames) == 3
+    stream.publish_frames([data(0, encode("onMetaData", {"width": 2.0}))], 60.0)
+    assert stream.metadata == {"width": 2.0}

@@ -198,6 +198,7 @@ class Web:
             settings,
             self.clock,
             wall_clock=lambda: STARTED_AT + self.clock.seconds(),
+            refused_addresses=self.service.factory.refused_addresses,
             gate=Gate(tuple(authorizers), self.clock),
             recordings=recordings,
         )

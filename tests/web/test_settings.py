@@ -30,17 +30,18 @@ def test_listener_without_a_host_is_on_loopback(text: str, description: str) -> 
 
 
 def test_token_is_read_from_the_option_a_file_or_the_environment(tmp_path: Path) -> None:
-    assert read_token("long-enough") == Secret("long-enough")
+    assert read_token("long-enough-for-16") == Secret("long-enough-for-16")
     file = tmp_path / "token"
-    file.write_text("from-a-file\n")
-    assert read_token(f"file:{file}") == Secret("from-a-file")
+    file.write_text("from-a-file-of-mine\n")
+    assert read_token(f"file:{file}") == Secret("from-a-file-of-mine")
     assert token_from({}) is None
     assert token_from({"RTMPRELAY_HTTP_TOKEN": ""}) is None
-    assert token_from({"RTMPRELAY_HTTP_TOKEN": "from-there"}) == Secret("from-there")
+    assert token_from({"RTMPRELAY_HTTP_TOKEN": "from-there-and-long"}) == Secret("from-there-and-long")
 
 
 @pytest.mark.parametrize(
-    "token", ["", "short", "with a space", "ümläute-ümläute", "line\nbreak-line", "file:/none"]
+    "token",
+    ["", "short", "15-characters--", "with a space", "ümläute-ümläute", "line\nbreak-line", "file:/none"],
 )
 def test_wrong_token_is_refused_without_showing_it(token: str) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -85,7 +86,9 @@ def test_every_limit_of_the_settings_is_documented() -> None:
         "listen",
         "media_listen",
         "token",
+        "read_token",
         "cors",
+        "trusted_proxies",
         "recordings",
     }
     assert {name for name in bounds if re.search(rf"^{name} ", page, re.MULTILINE)} == bounds

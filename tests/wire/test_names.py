@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.errors import RemoteProtocolError
 from rtmprelay.secret import Secret
-from rtmprelay.wire.limits import LONGEST_STREAM_KEY
+from rtmprelay.wire.limits import LONGEST_STREAM_NAME
 from rtmprelay.wire.names import Application, StreamKey, join_queries, read_application, read_stream_name
 
 APPLICATIONS: dict[str, tuple[dict[str, AmfValue], str, str]] = {
@@ -119,12 +119,12 @@ def test_control_characters_are_refused(character: str) -> None:
 
 
 def test_too_long_names_are_refused() -> None:
-    longest = "x" * (LONGEST_STREAM_KEY - len("live/"))
+    longest = "x" * (LONGEST_STREAM_NAME - len("live/"))
     assert read_stream_name(application(), longest)[0].name == longest
-    with pytest.raises(RemoteProtocolError, match="at most 4096 are allowed"):
+    with pytest.raises(RemoteProtocolError, match="at most 255 are allowed"):
         read_stream_name(application(), longest + "x")
-    with pytest.raises(RemoteProtocolError, match="at most 4096 are allowed"):
-        read_application({"app": "x" * (LONGEST_STREAM_KEY + 1)})
+    with pytest.raises(RemoteProtocolError, match="at most 255 are allowed"):
+        read_application({"app": "x" * (LONGEST_STREAM_NAME + 1)})
 
 
 def test_joined_queries_contain_each_query_once() -> None:

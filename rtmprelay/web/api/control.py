@@ -14,7 +14,13 @@ from rtmprelay.event_bus import EventBus
 from rtmprelay.events import ControlApplied
 from rtmprelay.web.api.status import StatusDocuments
 from rtmprelay.web.server.access import ControlAccess
-from rtmprelay.web.server.request import RelayRequest, read_json_object, refuse_unknown, take_flag
+from rtmprelay.web.server.request import (
+    RelayRequest,
+    read_json_object,
+    refuse_unknown,
+    take_flag,
+    until_gone,
+)
 from rtmprelay.web.server.responses import Headers, HttpError, Response, document
 
 #: A position in the configuration file, as a path from its root.
@@ -76,6 +82,9 @@ class RelayControl(Protocol):
     def end_publish(self, key: str) -> None:
         """Disconnect the publisher of a stream."""
 
+    def end_play(self, connection: str) -> None:
+        """Disconnect a player, over RTMP or HTTP."""
+
 
 class Control:
     """Adds, removes, enables and reconnects destinations, and disconnects publishers."""
@@ -85,11 +94,14 @@ class Control:
         self._status = status
         self._access = access
 
-    def overview(self, request: RelayRequest) -> Response:
+    def overview(self, request: RelayRequest) -> Deferred[Response]:
         """GET /control: whether changes are allowed at all, and with the token of this request."""
+        return until_gone(request, self._overview(request))
+
+    async def _overview(self, request: RelayRequest) -> Response:
         fields = {
             "changes_allowed": self._access.changes_allowed,
-            "authorized": self._access.is_authorized(request),
+            "authorized": await self._access.is_authorized(request),
         }
         return Response(document(fields), cross_origin=False)
 
@@ -203,13 +215,26 @@ class Control:
 
         return self._change(request, end)
 
+    # -- players ---------------------------------------------------------------------------------------------
+
+    def end_play(self, request: RelayRequest, connection: str) -> Deferred[Response]:
+        """DELETE /players/{connection}"""
+
+        async def end(request: RelayRequest) -> Response:
+            self._relay.end_play(connection)
+            self._applied(request, "player sent away", connection)
+            return _NO_CONTENT
+
+        return self._change(request, end)
+
     # -- every change ----------------------------------------------------------------------------------------
 
     def _change(
         self, request: RelayRequest, change: Callable[[RelayRequest], Awaitable[Response]]
     ) -> Deferred[Response]:
-        self._access.require(request)
-        return Deferred.fromCoroutine(self._with_http_errors(request, change))
+        # A client that is gone waits for no answer; a change that has begun is finished.
+        allowed = until_gone(request, self._access.require(request))
+        return allowed.addCallback(lambda _: Deferred.fromCoroutine(self._with_http_errors(request, change)))
 
     async def _with_http_errors(
         self, request: RelayRequest, change: Callable[[RelayRequest], Awaitable[Response]]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import attrs
+from twisted.internet.defer import Deferred
 
 from rtmprelay.web.api.control import Control
 from rtmprelay.web.api.status import StatusDocuments
-from rtmprelay.web.server.request import RelayRequest, Result
+from rtmprelay.web.server.access import ControlAccess
+from rtmprelay.web.server.request import RelayRequest, Result, until_gone
 from rtmprelay.web.server.responses import HttpError, Response, document
 
 Handler = Callable[[RelayRequest], Result]
@@ -67,9 +69,11 @@ class Routes:
         events: Handler,
         metrics: Handler,
         find_media: FindMedia,
+        access: ControlAccess,
         recordings: Handler,
     ) -> None:
         self._status = status
+        self._access = access
         self._control = control
         self._asset = asset
         self._find_media = find_media
@@ -98,7 +102,25 @@ class Routes:
 
     def respond(self, request: RelayRequest) -> Result:
         """Answer a request."""
+        if self._access.asks_readers and not self._is_for_everybody(request.segments):
+            return until_gone(request, self._respond_to_reader(request))
+        return self._answer(request)
+
+    async def _respond_to_reader(self, request: RelayRequest) -> Response | None:
+        await self._access.require_reading(request)
+        result = self._answer(request)
+        return await result if isinstance(result, Deferred) else result
+
+    def _answer(self, request: RelayRequest) -> Result:
         return answer(request, self.find, b"GET, HEAD, POST, PATCH, DELETE, OPTIONS")
+
+    def _is_for_everybody(self, segments: list[str]) -> bool:
+        """Media asks the authorizers, and whether the server is alive is no secret."""
+        if segments[0] == "health":
+            return len(segments) > 1
+        if segments[0] in RESERVED:
+            return False
+        return segments != [""] and self._find_media(segments) is not None
 
     def find(self, segments: list[str]) -> Route:
         """The route of a path. Raises `HttpError` 404 if there is none."""
@@ -116,6 +138,8 @@ class Routes:
         if first == "streams" and name:
             return self._stream(rest)
         media = self._find_media(segments)
+        if media is None and first == "players" and len(rest) == 1:
+            return Route({b"DELETE": lambda request: self._control.end_play(request, name)})
         # A slash too many is no page to watch.
         if media is None or first in RESERVED or (rest == [""] and (first,) in self._fixed):
             raise HttpError(404, f"there is nothing here: {_KNOWN_PATHS}")

@@ -19,10 +19,12 @@ from rtmprelay.flv.tags import audio_content
 from rtmprelay.media import MediaKind, milliseconds_between
 from rtmprelay.streams.accounting import AudienceAccount
 from rtmprelay.streams.live_stream import LiveStream
+from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.web.api.sampling import StreamRates
 from rtmprelay.web.server.responses import iso_time
 
 if TYPE_CHECKING:
+    from rtmprelay.access.refused_addresses import RefusedAddress
     from rtmprelay.destinations.status import DestinationStatus, OutletStatus
     from rtmprelay.pulls.status import FetchStatus, PullStatus
     from rtmprelay.recording.status import RecordingStatus
@@ -168,6 +170,31 @@ def _outlet_json(outlet: OutletStatus) -> Json:
         "bytes_sent": outlet.bytes_sent,
         "connect_time": iso_time(outlet.connect_time),
         "reconnect_count": outlet.reconnect_count,
+    }
+
+
+def refused_address_json(refused: RefusedAddress, now: Now) -> Json:
+    """An address that was over a limit, and what to set if that should not be."""
+    return {
+        "address": refused.address,
+        "limit": refused.limit,
+        "refused": refused.refused,
+        "last_refused": iso_time(now.wall - refused.ago),
+        "advice": refused.advice,
+    }
+
+
+def memory_json(memory: MemoryBudget) -> Json:
+    """What is used of the memory budget, and what gives way now."""
+    used = memory.used
+    return {
+        "budget": memory.most,
+        "used": used.total,
+        "assembly": used.assembly,
+        "caches": used.caches,
+        "queues": used.queues,
+        "outputs": used.outputs,
+        "scarcity": memory.scarcity.value,
     }
 
 

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from rtmprelay import __version__
+from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.web.api.sampling import RateSampler
 from rtmprelay.web.api.shapes import (
@@ -17,9 +18,11 @@ from rtmprelay.web.api.shapes import (
     Now,
     destination_json,
     health_json,
+    memory_json,
     pull_json,
     pulls_health_json,
     recording_json,
+    refused_address_json,
     stream_json,
 )
 from rtmprelay.web.server.responses import (
@@ -33,6 +36,7 @@ from rtmprelay.web.server.responses import (
 from rtmprelay.web.server.scheduling import CachedDocument, HttpScheduler
 
 if TYPE_CHECKING:
+    from rtmprelay.access.refused_addresses import RefusedAddress
     from rtmprelay.destinations.status import DestinationStatus
     from rtmprelay.pulls.status import PullStatus
     from rtmprelay.recording.status import RecordingStatus, RecordingTotals
@@ -58,6 +62,17 @@ class RelayView(Protocol):
 
     def refusals_by_limit(self) -> Mapping[str, int]:
         """How many connections and players were refused so far, by the limit they would have exceeded."""
+
+    def refused_addresses(self) -> Sequence[RefusedAddress]:
+        """Addresses that were over a limit for one address in the last minutes."""
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What the operator should know about how the server was started."""
+
+    @property
+    def memory(self) -> MemoryBudget:
+        """What streams and connections use, and what gives way if that is too much."""
 
     @property
     def destination_count(self) -> int:
@@ -299,6 +314,11 @@ class StatusDocuments:
             "last_updated": iso_time(now.wall),
             "streams": sum(stream.publisher is not None for stream in streams),
             "players": sum(1 for stream in streams for _ in stream.players),
+            "warnings": list(self._relay.warnings),
+            "memory": memory_json(self._relay.memory),
+            "refused_addresses": [
+                refused_address_json(refused, now) for refused in self._relay.refused_addresses()
+            ],
             **health_json(statuses, now),
             **pulls_health_json(list(self._relay.pull_statuses())),
         }

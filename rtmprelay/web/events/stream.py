@@ -14,6 +14,7 @@ from rtmprelay import __version__
 from rtmprelay.web.api.sampling import INTERVAL, RateSampler
 from rtmprelay.web.api.status import StatusDocuments
 from rtmprelay.web.events.recent import RecentEvents
+from rtmprelay.web.server.quota import AddressQuota
 from rtmprelay.web.server.request import RelayRequest
 from rtmprelay.web.server.responses import (
     API_VERSION,
@@ -164,8 +165,10 @@ class EventStream:
         recent: RecentEvents,
         scheduler: HttpScheduler,
         clock: IReactorTime,
+        quota: AddressQuota,
     ) -> None:
         self._settings = settings
+        self._quota = quota
         self._status = status
         self._sampler = sampler
         self._recent = recent
@@ -201,6 +204,8 @@ class EventStream:
         limit = self._settings.max_event_readers
         if len(self._clients) >= limit:
             raise HttpError(503, f"there are already {limit} readers of the event stream: try again later")
+        give_back = self._quota.take(request.client_host)
+        request.notifyFinish().addBoth(lambda _: give_back())
         if not self._clients:
             self._sent = self._recent.count
             self._status_due = self._clock.seconds() + INTERVAL

@@ -85,6 +85,9 @@ class HttpFigures:
     event_readers: Callable[[], int]
     responses: Callable[[], dict[int, int]]
     refused_tokens: Callable[[], int]
+    #: Keys, passwords and tokens that were wrong, and those that were not even checked.
+    wrong_guesses: Callable[[], int]
+    unchecked_guesses: Callable[[], int]
 
 
 @attrs.define(eq=False)
@@ -121,6 +124,19 @@ class RelayCollector(Collector):
         yield labelled(version, [((__version__,), 1)])
         yield single(gauge("uptime_seconds", "Seconds since the service started."), self._uptime())
         yield single(gauge("connections", "RTMP connections that are open."), self._relay.connections)
+        memory = self._relay.memory
+        yield single(gauge("memory_budget_bytes", "What streams and connections may use."), memory.most)
+        parts = gauge("memory_used_bytes", "What they use, by what it is for.", "part")
+        used = memory.used
+        yield labelled(
+            parts,
+            (
+                (("assembly",), used.assembly),
+                (("caches",), used.caches),
+                (("queues",), used.queues),
+                (("outputs",), used.outputs),
+            ),
+        )
 
     def _received(self) -> Iterator[Metric]:
         registry = self._relay.registry
@@ -206,11 +222,16 @@ class RelayCollector(Collector):
             refused,
             (
                 (("connection",), self._relay.connections_refused),
-                (("connect",), events.count(ConnectRefused)),
-                (("publish",), events.count(PublishRefused)),
-                (("play",), events.count(PlayRefused)),
+                (("connect",), events.refused(ConnectRefused)),
+                (("publish",), events.refused(PublishRefused)),
+                (("play",), events.refused(PlayRefused)),
                 (("control",), self._http.refused_tokens()),
             ),
+        )
+        guesses = counter("guesses", "Keys, passwords and tokens that were wrong, or not checked.", "outcome")
+        http = self._http
+        yield labelled(
+            guesses, [(("wrong",), http.wrong_guesses()), (("unchecked",), http.unchecked_guesses())]
         )
 
     def _reactor(self) -> Iterator[Metric]:

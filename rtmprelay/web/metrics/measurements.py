@@ -9,7 +9,7 @@ import attrs
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from zope.interface import implementer
 
-from rtmprelay.events import ConnectionClosed, Event
+from rtmprelay.events import ConnectionClosed, ConnectRefused, Event, PlayRefused, PublishRefused
 from rtmprelay.interfaces import IEventSink
 from rtmprelay.streams.accounting import AudienceAccount
 from rtmprelay.streams.live_stream import LiveStream
@@ -23,16 +23,20 @@ class EventCounts:
     def __init__(self) -> None:
         self.by_name: Counter[str] = Counter()
         self.limits: Counter[str] = Counter()
+        #: Refusals by the name of their event. Of many, only some are events of their own.
+        self.refusals: Counter[str] = Counter()
 
     def event_happened(self, time: float, event: Event) -> None:
         self.by_name[event.name] += 1
         match event:
             case ConnectionClosed(limit=str() as limit):
                 self.limits[limit] += 1
+            case ConnectRefused() | PublishRefused() | PlayRefused():
+                self.refusals[event.name] += 1 + event.others
 
-    def count(self, kind: type[Event]) -> int:
-        """How often this event happened."""
-        return self.by_name[kind.name]
+    def refused(self, kind: type[Event]) -> int:
+        """How often this was refused."""
+        return self.refusals[kind.name]
 
 
 # -- the reactor ---------------------------------------------------------------------------------------------

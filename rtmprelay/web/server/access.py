@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+from collections.abc import Callable, Sequence
 
-from twisted.internet.interfaces import IReactorTime
-
-from rtmprelay.event_bus import EventBus
+from rtmprelay.access.guessing import GuessGuard
+from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.events import ControlRefused
 from rtmprelay.secret import Secret
-from rtmprelay.throttle import Throttle
 from rtmprelay.web.server.request import RelayRequest
-from rtmprelay.web.server.responses import BEARER_CHALLENGE, HttpError
+from rtmprelay.web.server.responses import BEARER_CHALLENGE, READING_CHALLENGE, HttpError
 
 #: Headers that a page of another origin may send. Without Authorization it cannot make changes.
 _CROSS_ORIGIN_HEADERS = (
@@ -23,33 +22,87 @@ class ControlAccess:
     """Checks the token of requests that change something.
 
     The token is compared in constant time, and only accepted in a header, which pages of other origins cannot send.
-    Wrong tokens are reported at most once a second, so that they cannot fill the log.
+    Wrong tokens are reported at most once a second and address, so that they cannot fill the log.
     """
 
-    def __init__(self, token: Secret | None, events: EventBus, clock: IReactorTime) -> None:
+    def __init__(
+        self,
+        token: Secret | None,
+        refusals: RefusalReports,
+        guard: GuessGuard | None = None,
+        read_token: Secret | None = None,
+    ) -> None:
         self._token = token
-        self._events = events
-        self._throttle = Throttle(clock)
+        self._read_token = read_token
+        self._refusals = refusals
+        self._guard = guard
         #: Requests with a wrong token so far.
         self.refused = 0
+
+    def set_tokens(self, token: Secret | None, read_token: Secret | None) -> None:
+        """Use other tokens from now on."""
+        self._token = token
+        self._read_token = read_token
+
+    @property
+    def asks_readers(self) -> bool:
+        """Whether reading needs a token, too."""
+        return self._read_token is not None
 
     @property
     def changes_allowed(self) -> bool:
         """Whether the server has a token at all."""
         return self._token is not None
 
-    def is_authorized(self, request: RelayRequest) -> bool:
-        """Whether a request has the right token. A wrong one is counted and reported."""
+    async def is_authorized(self, request: RelayRequest) -> bool:
+        """Whether a request has the right token. A wrong one is counted and reported, and the answer takes a while."""
         header = request.header(b"Authorization")
         if not header or self._token is None:
             return False
-        scheme, _, token = header.partition(" ")
-        if scheme.lower() == "bearer" and Secret(token.strip()) == self._token:
-            return True
-        self._report_wrong_token(request.peer)
-        return False
 
-    def require(self, request: RelayRequest) -> None:
+        return await self._check(request, lambda: self._is_right(header))
+
+    async def _check(self, request: RelayRequest, is_right: Callable[[], bool]) -> bool:
+        async def check() -> bool:
+            return is_right()
+
+        if self._guard is None:
+            right = await check()
+        else:
+            right = await self._guard.check(request.client_host, check, lambda right: not right, False)
+        if not right:
+            self._report_wrong_token(request)
+        return right
+
+    def _is_right(self, header: str) -> bool:
+        scheme, _, token = header.partition(" ")
+        return scheme.lower() == "bearer" and Secret(token.strip()) == self._token
+
+    def _may_read(self, header: str) -> bool:
+        """Both tokens are good for reading, also as the password that a browser asks for."""
+        scheme, _, text = header.partition(" ")
+        if scheme.lower() == "basic":
+            text = _password(text.strip())
+        elif scheme.lower() != "bearer":
+            return False
+        given = Secret(text.strip())
+        # Both are compared, so that the time does not tell which one there is.
+        matches = [given == token for token in (self._read_token, self._token) if token is not None]
+        return any(matches)
+
+    async def require_reading(self, request: RelayRequest) -> None:
+        """Raise `HttpError` unless the request may read the status."""
+        header = request.header(b"Authorization")
+        if not self.asks_readers or (header and await self._check(request, lambda: self._may_read(header))):
+            return
+        raise HttpError(
+            401,
+            "a token is needed to read this: send --http-read-token as 'Authorization: Bearer TOKEN', or as the"
+            " password that a browser asks for",
+            READING_CHALLENGE,
+        )
+
+    async def require(self, request: RelayRequest) -> None:
         """Raise `HttpError` unless the request may change things."""
         if self._token is None:
             raise HttpError(
@@ -61,18 +114,24 @@ class ControlAccess:
             raise HttpError(
                 401, "a token is needed: send it as 'Authorization: Bearer TOKEN'", BEARER_CHALLENGE
             )
-        if not self.is_authorized(request):
+        if not await self.is_authorized(request):
             raise HttpError(
                 401,
                 "the token is wrong: send the server's --http-token as 'Authorization: Bearer TOKEN'",
                 BEARER_CHALLENGE,
             )
 
-    def _report_wrong_token(self, peer: str) -> None:
+    def _report_wrong_token(self, request: RelayRequest) -> None:
         self.refused += 1
-        count = self._throttle.count()
-        if count:
-            self._events.publish(ControlRefused(peer=peer, others=count - 1))
+        self._refusals.report(request.client_host, ControlRefused(peer=request.peer))
+
+
+def _password(encoded: str) -> str:
+    """The password of HTTP's Basic authentication; empty if it cannot be read."""
+    try:
+        return base64.b64decode(encoded, validate=True).decode("ascii").partition(":")[2]
+    except ValueError:
+        return ""
 
 
 class CorsPolicy:

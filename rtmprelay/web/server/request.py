@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Coroutine
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.http import datetimeToString
@@ -18,12 +18,14 @@ from typing_extensions import override
 from zope.interface import provider
 
 from rtmprelay import __version__
-from rtmprelay.rtmp.addresses import describe_address
+from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.web.server.body import LARGE, BodySender
 from rtmprelay.web.server.responses import HttpError, Response
 
 if TYPE_CHECKING:
     from rtmprelay.web.server.site import BoundedChannel, RelaySite
+
+_T = TypeVar("_T")
 
 _SERVER = b"rtmprelay/" + __version__.encode()
 
@@ -111,9 +113,21 @@ class RelayRequest(Request):
         return self._body.getvalue()
 
     @property
+    def client_host(self) -> str:
+        """The client's address without its port; behind a trusted proxy, the one that the proxy names."""
+        host = host_of(self.getClientAddress())
+        proxies = self.channel.site.settings.trusted_proxies
+        if not proxies:
+            return host
+        lines = self.requestHeaders.getRawHeaders(b"x-forwarded-for", [])
+        return proxies.client(host, [line.decode("latin-1") for line in lines])
+
+    @property
     def peer(self) -> str:
         """The client's address, as people read it."""
-        return describe_address(self.getClientAddress())
+        address = self.getClientAddress()
+        client = self.client_host
+        return describe_address(address) if client == host_of(address) else client
 
     def header(self, name: bytes) -> str:
         """A header of the request as text; empty if there is none."""
@@ -147,6 +161,9 @@ class RelayRequest(Request):
     def _send_error(self, failure: Failure) -> None:
         if isinstance(failure.value, HttpError):
             self.send(failure.value.response())
+        elif failure.check(CancelledError) and self._disconnected:
+            # Nobody is left to answer.
+            return
         else:
             self._report_bug(failure)
 
@@ -183,8 +200,16 @@ class RelayRequest(Request):
         return reason
 
 
+def until_gone(request: RelayRequest, work: Coroutine[Deferred[Any], Any, _T]) -> Deferred[_T]:
+    """Do something for a request, and cancel that if the client goes."""
+    doing = Deferred.fromCoroutine(work)
+    if not doing.called:
+        request.notifyFinish().addErrback(lambda _: doing.cancel())
+    return doing
+
+
 # What a request is answered with: a response, now or later; None if the handler writes to the request itself.
-Result = Response | Deferred[Response] | Deferred[None] | None
+Result = Response | Deferred[Response] | Deferred[None] | Deferred[Response | None] | None
 
 
 # -- JSON bodies: errors name the place and the field, never the value ---------------------------------------

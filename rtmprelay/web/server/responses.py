@@ -40,6 +40,9 @@ Headers = tuple[tuple[bytes, bytes], ...]
 #: The challenge that goes with every 401.
 BEARER_CHALLENGE: Headers = ((b"WWW-Authenticate", b'Bearer realm="rtmprelay"'),)
 
+#: The same for reading, where a browser may ask its user.
+READING_CHALLENGE: Headers = ((b"WWW-Authenticate", b'Basic realm="rtmprelay", charset="UTF-8"'),)
+
 
 @attrs.frozen
 class Response:

@@ -18,7 +18,12 @@ from twisted.web.http import RESPONSES, HTTPChannel, Request
 from twisted.web.server import Site
 from typing_extensions import override
 
+from rtmprelay.access.guessing import GuessGuard
+from rtmprelay.access.refused_addresses import RefusedAddresses
+from rtmprelay.machine import OpenFiles
+from rtmprelay.rtmp.addresses import host_of
 from rtmprelay.web.server.access import CorsPolicy
+from rtmprelay.web.server.quota import AddressQuota
 from rtmprelay.web.server.request import RelayRequest, Result
 from rtmprelay.web.server.responses import error_json
 from rtmprelay.web.server.scheduling import HttpScheduler
@@ -55,6 +60,9 @@ class BoundedChannel(HTTPChannel):
         self._deadline: IDelayedCall | None = None
         self._refused = False
         self._lost = False
+        self._is_silent = False
+        #: Gives back the place in the quota of the client's address.
+        self.leave_quota: Callable[[], None] | None = None
         # Whether the next line is a header, and not the first line of a request.
         self._in_headers = False
         # Data that has arrived and that the scheduler has not taken yet.
@@ -69,6 +77,9 @@ class BoundedChannel(HTTPChannel):
     @override
     def connectionMade(self) -> None:
         super().connectionMade()
+        # A socket that says nothing is not kept for as long as one that has asked for something.
+        self._deadline = self.callLater(self.site.settings.request_timeout, self.close_soon)
+        self._is_silent = True
         self.site.channel_opened(self)
 
     @override
@@ -77,6 +88,8 @@ class BoundedChannel(HTTPChannel):
         self._cancel_deadline()
         self._blocked_response = None
         super().connectionLost(reason)
+        if self.leave_quota is not None:
+            self.leave_quota()
         self.site.channel_closed(self)
 
     # -- receiving -------------------------------------------------------------------------------------------
@@ -85,6 +98,9 @@ class BoundedChannel(HTTPChannel):
     def dataReceived(self, data: bytes) -> None:
         if self._refused:
             return
+        if self._is_silent:
+            self._is_silent = False
+            self._cancel_deadline()
         if self._deadline is None and not self._handlingRequest:
             # The deadline is for the whole request: a client that sends a byte now and then cannot extend it.
             self._deadline = self.callLater(self.site.settings.request_timeout, self._request_timed_out)
@@ -200,6 +216,14 @@ class BoundedChannel(HTTPChannel):
         self.loseConnection()
 
 
+class CutConnection(Protocol):
+    """A connection from an address that is shut out."""
+
+    @override
+    def connectionMade(self) -> None:
+        cast(Any, self.transport).abortConnection()
+
+
 class RefusedConnection(Protocol):
     """A connection over the limit: its first request is answered with 503."""
 
@@ -225,11 +249,8 @@ class RefusedConnection(Protocol):
         # A client that gets a response before it has sent its request may not read it.
         self._received = (self._received + data)[-4096:]
         if b"\r\n\r\n" in self._received and not self._wire.disconnecting:
-            limit = self._site.settings.max_http_connections
             self._site.responses[503] += 1
-            self._wire.write(
-                raw_response(503, f"there are already {limit} HTTP connections: try again later")
-            )
+            self._wire.write(raw_response(503, "there are too many HTTP connections: try again later"))
             self._wire.loseConnection()
 
     @override
@@ -256,6 +277,8 @@ class RelaySite(Site):
         respond: Callable[[RelayRequest], Result],
         scheduler: HttpScheduler,
         clock: IReactorTime,
+        refused_addresses: RefusedAddresses | None = None,
+        guard: GuessGuard | None = None,
     ) -> None:
         super().__init__(None, timeout=cast(Any, settings.keep_alive), reactor=clock)
         self.settings = settings
@@ -263,6 +286,16 @@ class RelaySite(Site):
         self.scheduler = scheduler
         self.clock = clock
         self.cors = CorsPolicy(settings.cors)
+        #: Addresses that were over a limit for one address.
+        self.refused_addresses = refused_addresses or RefusedAddresses(clock)
+        self._guard = guard
+        #: Says whether there are files for one more connection; None if nobody looks after that.
+        self.open_files: OpenFiles | None = None
+        self._connections_by_address = AddressQuota(
+            "max_http_connections_per_address",
+            settings.max_http_connections_per_address,
+            self.refused_addresses.note,
+        )
         #: Connections over the limit that are open.
         self.refused_connections = 0
         #: Responses so far, by status.
@@ -280,7 +313,19 @@ class RelaySite(Site):
     def buildProtocol(self, addr: IAddress | None) -> Any:
         if self._stopping or len(self._channels) >= self.settings.max_http_connections:
             return RefusedConnection(self)
-        return super().buildProtocol(addr)
+        if self.open_files is not None and not self.open_files.has_room_for_http:
+            return CutConnection()
+        host = host_of(addr)
+        if self._guard is not None and self._guard.is_banned(host):
+            return CutConnection()
+        if host in self.settings.trusted_proxies:
+            return super().buildProtocol(addr)
+        if self._connections_by_address.is_used_up(host):
+            return RefusedConnection(self)
+        channel = super().buildProtocol(addr)
+        if isinstance(channel, BoundedChannel):
+            channel.leave_quota = self._connections_by_address.take(host)
+        return channel
 
     @override
     def acceptableProtocols(self) -> list[bytes]:

@@ -149,7 +149,17 @@ class Page {
     if (event.event === "publish_stopped") this.streams.stopped(event);
   }
 
+  #showWarnings(health) {
+    const refused = health.refused_addresses.map(
+      (each) => `${each.address} was refused ${format.count(each.refused)} times (limit: ${each.limit}): ${each.advice}`,
+    );
+    const sentences = [...health.warnings, ...refused];
+    setHidden(byId("warnings"), sentences.length === 0);
+    setText(byId("warnings-text"), sentences.join(" – "));
+  }
+
   #showTotals(health, streams, destinations) {
+    this.#showWarnings(health);
     const live = streams.filter((stream) => stream.live);
     const failing = destinations.filter(isProblem).length;
     const enabled = destinations.filter((destination) => destination.enabled).length;

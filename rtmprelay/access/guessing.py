@@ -1,0 +1,198 @@
+"""Makes guessing keys, passwords and tokens slow, by address, without making anybody wait who brings a right one.
+
+An answer that something is wrong comes late, and while too many of them are due to one address its next attempts are
+not even checked: they wait for their turn. So an attacker who opens a thousand connections gets no further.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import attrs
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+
+from rtmprelay.addresses import address_group
+from rtmprelay.errors import ConfigError
+from rtmprelay.event_bus import EventBus
+from rtmprelay.events import AddressBanned, GuessingSlowed
+from rtmprelay.quantities import quoted, read_duration
+
+_T = TypeVar("_T")
+
+#: Addresses that are remembered. Who has more of them guesses faster, but each costs an address.
+_MOST_ADDRESSES = 10_000
+
+#: Each wrong answer takes this many times as long as the one before.
+_GROWTH = 1.5
+
+#: Attempts of one address that wait for their turn; any more are refused without being checked.
+_MOST_WAITING = 20
+
+#: Seconds between two events about the same address.
+_EVENT_INTERVAL = 60.0
+
+#: Seconds between two looks at whether it is somebody's turn.
+_SHORTEST_WAIT = 0.05
+
+
+@attrs.frozen
+class GuessLimits:
+    """How fast one address may try keys, passwords and tokens."""
+
+    #: Wrong answers that are due to one address at the same time; each takes a second or more.
+    guesses_at_once: int = 5
+    #: Seconds until the first wrong answer; each takes half as long again as the one before.
+    guess_delay: float = 1.0
+    #: Seconds until a wrong answer at the most: encoders give up after 10.
+    longest_guess_delay: float = 8.0
+    #: Seconds without a wrong one after which the answers are quick again.
+    guess_memory: float = 600.0
+
+
+@attrs.frozen
+class Ban:
+    """Shut out an address that sends so many wrong ones within so many seconds, for as many seconds."""
+
+    count: int
+    seconds: float
+
+
+def read_ban(text: str) -> Ban:
+    """The value of `--ban`, such as `20/10m`.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    match = re.fullmatch(r"(\d{1,6})/(.+)", text, re.ASCII)
+    if match is None or int(match[1]) < 1:
+        raise ConfigError(f"{quoted(text)} is not a number and a time such as 20/10m")
+    return Ban(int(match[1]), read_duration(match[2], least=1.0))
+
+
+@attrs.define(eq=False)
+class _Address:
+    """What is known of an address that sent something wrong."""
+
+    wrong: int = 0
+    last_wrong: float = 0.0
+    #: When the wrong answers that are due will have been given.
+    due: list[float] = attrs.field(factory=list)
+    checking: int = 0
+    waiting: int = 0
+    told_at: float | None = None
+    #: When the last wrong ones came, as far as a ban needs that.
+    times: deque[float] = attrs.field(factory=deque)
+    banned_until: float = 0.0
+
+
+class GuessGuard:
+    """Checks credentials for everything that asks for some: RTMP, its login, and HTTP."""
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        events: EventBus,
+        limits: GuessLimits | None = None,
+        ban: Ban | None = None,
+    ) -> None:
+        self._clock = clock
+        self._events = events
+        self._limits = limits or GuessLimits()
+        self._ban = ban
+        self._addresses: OrderedDict[str, _Address] = OrderedDict()
+        #: Checks that found something wrong, and attempts that were refused without a check.
+        self.wrong = 0
+        self.unchecked = 0
+
+    def is_banned(self, host: str) -> bool:
+        """Whether this address is shut out now."""
+        if self._ban is None:
+            return False
+        address = self._addresses.get(address_group(host))
+        return address is not None and self._clock.seconds() < address.banned_until
+
+    async def check(
+        self, host: str, check: Callable[[], Awaitable[_T]], is_wrong: Callable[[_T], bool], refusal: _T
+    ) -> _T:
+        """The outcome of a check: at once if it is right, and late if it is wrong.
+
+        Args:
+            refusal: The outcome for an address that is shut out, or has too many attempts waiting.
+        """
+        group = address_group(host)
+        address = self._addresses.get(group)
+        if address is not None and not await self._has_turn(address):
+            self.unchecked += 1
+            if self._clock.seconds() >= address.banned_until:
+                await deferLater(self._clock, self._limits.guess_delay)
+            return refusal
+        if address is not None:
+            address.checking += 1
+        try:
+            outcome = await check()
+        finally:
+            if address is not None:
+                address.checking -= 1
+        if is_wrong(outcome):
+            await deferLater(self._clock, self._note_wrong(group))
+        return outcome
+
+    async def _has_turn(self, address: _Address) -> bool:
+        """Wait until one more attempt of this address may be checked; False if it will not be."""
+        if address.waiting >= _MOST_WAITING:
+            return False
+        address.waiting += 1
+        try:
+            while (now := self._clock.seconds()) >= address.banned_until:
+                due = address.due = [time for time in address.due if time > now]
+                if len(due) + address.checking < self._limits.guesses_at_once:
+                    return True
+                wait = min(due) - now if due else 0.0
+                await deferLater(self._clock, max(_SHORTEST_WAIT, wait))
+            return False
+        finally:
+            address.waiting -= 1
+
+    def _note_wrong(self, group: str) -> float:
+        """Count something wrong. The result is how many seconds the answer takes."""
+        self.wrong += 1
+        limits, now = self._limits, self._clock.seconds()
+        address = self._addresses.get(group)
+        if address is None:
+            address = self._addresses[group] = _Address()
+            if len(self._addresses) > _MOST_ADDRESSES:
+                self._addresses.popitem(last=False)
+        self._addresses.move_to_end(group)
+        if now - address.last_wrong > limits.guess_memory:
+            address.wrong = 0
+        address.wrong += 1
+        address.last_wrong = now
+        # Bounded, because a large power is no float any more.
+        growth = _GROWTH ** min(address.wrong - 1, 50)
+        delay = min(limits.longest_guess_delay, limits.guess_delay * growth)
+        address.due.append(now + delay)
+        self._tell_slowed(group, address, delay, now)
+        if self._ban is not None:
+            self._count_for_ban(self._ban, group, address, now)
+        return delay
+
+    def _tell_slowed(self, group: str, address: _Address, delay: float, now: float) -> None:
+        if address.wrong < self._limits.guesses_at_once:
+            return
+        if address.told_at is None or now - address.told_at >= _EVENT_INTERVAL:
+            address.told_at = now
+            self._events.publish(GuessingSlowed(peer=group, wrong=address.wrong, delay=delay))
+
+    def _count_for_ban(self, ban: Ban, group: str, address: _Address, now: float) -> None:
+        times = address.times
+        times.append(now)
+        while len(times) > ban.count or now - times[0] > ban.seconds:
+            times.popleft()
+        if len(times) == ban.count and now >= address.banned_until:
+            address.banned_until = now + ban.seconds
+            times.clear()
+            self._events.publish(AddressBanned(peer=group, wrong=ban.count, seconds=ban.seconds))

@@ -1,0 +1,107 @@
+"""Those who are in are asked about again: who is not allowed any more is ended, and who cannot be checked stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rtmprelay import events
+from rtmprelay.access.request import ALLOWED, CANNOT_TELL, Verdict, refused
+from rtmprelay.rtmp.recheck import Recheck
+from rtmprelay.testing import MemoryClient, MemoryServer
+from tests.access.helpers import Answering, Hesitating
+from tests.helpers import group
+
+
+class World:
+    """A publisher and a player, and an authorizer that may change its mind."""
+
+    def __init__(self, authorizer: Any, interval: float | None = 300.0) -> None:
+        self.server = MemoryServer(authorizers=[authorizer])
+        factory = self.server.factory
+        self.recheck = Recheck(factory.gate, interval, self.server.clock, [factory.granted])
+        self.recheck.start()
+
+    def pair(self) -> tuple[MemoryClient, MemoryClient]:
+        encoder, player = self.server.connect(), self.server.connect()
+        encoder.publish("film?key=k")
+        player.play("film?key=p")
+        return encoder, player
+
+    def pass_time(self, encoder: MemoryClient, seconds: int) -> None:
+        for _ in range(0, seconds, 20):
+            encoder.send(*group(0))
+            self.server.advance(20, 20)
+
+
+def test_who_is_not_allowed_any_more_is_ended_at_the_next_round() -> None:
+    answering = Answering(ALLOWED)
+    world = World(answering)
+    encoder, player = world.pair()
+    world.pass_time(encoder, 320)
+    assert len(answering.asked) == 4
+    assert world.server.registry.get("live/film") is not None
+    answering.answer = refused("the key was taken away")
+    world.pass_time(encoder, 260)
+    assert world.server.registry.get("live/film") is not None
+    world.pass_time(encoder, 60)
+    assert world.server.registry.get("live/film") is None
+    assert encoder.codes == ["NetStream.Publish.Denied"]
+    assert "NetStream.Play.Failed" in player.codes
+    (stopped,) = world.server.events_of(events.PublishStopped)
+    assert stopped.reason == "not allowed any more: the key was taken away"
+    assert encoder.connection.lost
+    assert player.connection.lost
+
+
+def test_authorizer_that_is_down_ends_nothing() -> None:
+    answering = Answering(ALLOWED)
+    world = World(answering)
+    encoder, _ = world.pair()
+    answering.answer = CANNOT_TELL
+    world.pass_time(encoder, 700)
+    assert world.server.registry.live("live/film").viewers == 1
+
+
+def test_late_answer_about_one_who_has_gone_ends_nobody_else() -> None:
+    hesitating = Hesitating()
+    world = World(hesitating)
+    encoder = world.server.connect()
+    encoder.publish("film?key=k")
+    hesitating.say(ALLOWED)
+    world.server.pump()
+    world.pass_time(encoder, 300)
+    encoder.disconnect()
+    second = world.server.connect()
+    second.publish("film?key=k2")
+    old, new = hesitating.answers
+    old.callback(refused("gone"))
+    new.callback(ALLOWED)
+    world.server.pump()
+    assert world.server.registry.get("live/film") is not None
+    assert second.codes == []
+
+
+def test_without_an_interval_nobody_is_asked_again_and_a_stop_leaves_no_timer() -> None:
+    answering = Answering(ALLOWED)
+    world = World(answering, None)
+    encoder, _ = world.pair()
+    world.pass_time(encoder, 700)
+    assert len(answering.asked) == 2
+    again = World(Answering(ALLOWED))
+    again.recheck.stop()
+    assert not again.server.clock.getDelayedCalls()
+
+
+def test_operator_ends_a_play_by_its_connection() -> None:
+    world = World(Answering(Verdict(True)), None)
+    encoder, player = world.pair()
+    factory = world.server.factory
+    name = player.connection.protocol.connection_id
+    assert not factory.end_play("c999999", "x")
+    assert not factory.end_play(encoder.connection.protocol.connection_id, "x")
+    assert factory.end_play(name, "ended by the operator of this server")
+    (stopped,) = world.server.events_of(events.PlayStopped)
+    assert (stopped.connection, stopped.reason) == (name, "ended by the operator of this server")
+    world.server.advance(2)
+    assert player.connection.lost
+    assert not encoder.connection.lost
