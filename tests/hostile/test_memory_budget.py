@@ -97,6 +97,10 @@ def test_publishers_that_were_taken_stay_whole_and_memory_under_its_bound(
                 *(inter(second * 1_000 + at, size // 20) for at in (200, 400, 600)),
             ]
             await asyncio.gather(*(encoder.send(frames) for _, encoder in taken))
+        # Everything that they have written is on its way before they go.
+        for _, encoder in taken:
+            encoder.writer.close()
+            await encoder.writer.wait_closed()
         return len(taken), 4 + len(start_frames()) + 3 * 4 + 1
 
     try:
