@@ -56,9 +56,9 @@ def relay(terminal: Terminal, ffmpeg: FFmpeg) -> Terminal:
     """A terminal beside a relay, with a film."""
     film = ffmpeg.make("film.mp4", MOVIE)
     (terminal.folder / "film.mp4").symlink_to(film)
-    (terminal.folder / "token.txt").write_text("a-long-token")
+    (terminal.folder / "token.txt").write_text("a-long-token-of-a-test")
     (terminal.folder / "relay.json").write_text('{"destinations": []}')
-    terminal.export("TOKEN=a-long-token")
+    terminal.export("TOKEN=a-long-token-of-a-test")
     terminal.start_server(SERVER)
     return terminal
 

@@ -120,7 +120,8 @@ def ask_what_the_pages_ask(spark: SparkSession, analyst: Analyst) -> None:
     assert "build_session()" in session
     names: dict[str, object] = {"__name__": "__page__"}
     for program in (door, session, others, source):
-        here = re.sub(r'"([a-z]+/?)"', lambda text: repr(analyst.place(text[1])), program)
+        # Not the names of tables.
+        here = re.sub(r'(?<!table\()"([a-z]+/?)"', lambda text: repr(analyst.place(text[1])), program)
         exec(compile(here, "docs/catalogue.rst", "exec"), names)  # noqa: S102
     theirs = names["spark"]
     assert isinstance(theirs, type(spark))

@@ -126,6 +126,12 @@ def publisher(ffmpeg: FFmpeg, source: Path, port: int) -> subprocess.Popen[bytes
     return subprocess.Popen([*command, f"rtmp://127.0.0.1:{port}/live/show"], stdin=subprocess.DEVNULL)
 
 
+def recorded_ms(path: Path) -> int:
+    """The last timestamp in a file so far."""
+    with path.open("rb") as file:
+        return max((tag.timestamp_ms for tag in read_tags(file)), default=0)
+
+
 def stop_while_recording(ffmpeg: FFmpeg, folder: Path, number: int) -> Path:
     """Run the command, let it record, and send it a signal; the file that it leaves."""
     source = ffmpeg.make("crash.flv", f"{PICTURE} {TONE} -t 4 {H264_AAC}")
@@ -133,8 +139,9 @@ def stop_while_recording(ffmpeg: FFmpeg, folder: Path, number: int) -> Path:
     encoder = publisher(ffmpeg, source, server.port())
     try:
         taken = folder / "taken"
+        # A recording of less than a second would be deleted.
         wait_for(
-            lambda: taken.exists() and any(path.stat().st_size > 70_000 for path in taken.iterdir()), "a file"
+            lambda: taken.exists() and any(recorded_ms(path) > 1500 for path in taken.iterdir()), "a file"
         )
         assert server.stop(number)
     finally:

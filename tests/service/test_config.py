@@ -119,7 +119,7 @@ def test_defaults_are_the_documented_ones() -> None:
     assert relay.merge_window == 0.04
     assert (relay.admission_limits.max_connections, relay.admission_limits.max_unconnected_per_address) == (
         10_000,
-        2_000,
+        4_000,
     )
     assert (limits.handshake_timeout, limits.connect_timeout, limits.idle_timeout) == (5, 10, 60)
     assert (limits.message_size, limits.assembly_size) == (16 * 2**20, 32 * 2**20)
