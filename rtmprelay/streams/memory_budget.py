@@ -116,6 +116,7 @@ class MemoryBudget:
         self._outputs: list[Callable[[], int]] = []
         self._cache_size: float | None = None
         self._expected = 0
+        self._looked_at = clock.seconds()
         self._timer: IDelayedCall | None = None
 
     def add_output(self, bytes_used: Callable[[], int]) -> None:
@@ -138,6 +139,7 @@ class MemoryBudget:
 
     def look(self) -> None:
         """Add everything up, and make room if there is too little."""
+        self._looked_at = self._clock.seconds()
         streams = list(self._registry)
         self.used = self._measure(streams)
         self._expected = sum(_expected(stream) for stream in streams)
@@ -158,10 +160,16 @@ class MemoryBudget:
 
     def take_publisher(self) -> bool:
         """Whether there is memory for one more publisher. Between two looks, those that were taken count as expected."""
-        if self.refuses_publishers or self._wanted + _RESERVE >= self.most * _REFUSE_FROM:
+        if self._is_full() and self._clock.seconds() - self._looked_at >= _SCARCE_INTERVAL:
+            # Publishers may have gone since the last look.
+            self.look()
+        if self._is_full():
             return False
         self._expected += _RESERVE
         return True
+
+    def _is_full(self) -> bool:
+        return self.refuses_publishers or self._wanted + _RESERVE >= self.most * _REFUSE_FROM
 
     def _measure(self, streams: Sequence[LiveStream]) -> MemoryUse:
         return MemoryUse(

@@ -74,7 +74,7 @@ def record(terminal: Terminal, ffmpeg: FFmpeg, server: str) -> None:
         "ffmpeg -v error -re -f lavfi -i testsrc2=size=160x90:rate=10 -c:v libx264 -preset ultrafast -g 10"
         " -pix_fmt yuv420p -f flv rtmp://127.0.0.1/live/test"
     )
-    wait_for(lambda: "publish" in terminal.log_of(relay).read_text(), "the stream")
+    wait_for(lambda: "publish of live/test" in terminal.log_of(relay).read_text(), "the stream")
     terminal.run("ffplay rtmp://127.0.0.1/live/test")
     terminal.end(encoder)
     terminal.end(relay)
@@ -120,8 +120,8 @@ def ask_what_the_pages_ask(spark: SparkSession, analyst: Analyst) -> None:
     assert "build_session()" in session
     names: dict[str, object] = {"__name__": "__page__"}
     for program in (door, session, others, source):
-        # Not the names of tables.
-        here = re.sub(r'(?<!table\()"([a-z]+/?)"', lambda text: repr(analyst.place(text[1])), program)
+        # Not the names of tables, which a program has in parentheses or brackets.
+        here = re.sub(r'(?<!table\()(?<!\[)"([a-z]+/?)"', lambda text: repr(analyst.place(text[1])), program)
         exec(compile(here, "docs/catalogue.rst", "exec"), names)  # noqa: S102
     theirs = names["spark"]
     assert isinstance(theirs, type(spark))

@@ -96,6 +96,15 @@ def test_new_publishers_are_refused_first_and_taken_again_later() -> None:
     assert [*seen, world.scarcity] == [Scarcity.NO_NEW_PUBLISHERS, Scarcity.NONE]
 
 
+def test_publishers_that_have_gone_since_the_last_look_keep_nobody_out() -> None:
+    world = World(48 * MEBIBYTE)
+    while world.budget.take_publisher():
+        pass
+    assert not world.budget.take_publisher(), "a flood of attempts does not look each time"
+    world.clock.advance(0.1)
+    assert world.budget.take_publisher(), "none of them has made a stream"
+
+
 def test_what_publishers_may_send_at_once_is_kept_free_for_them() -> None:
     """They are 40, each sends a keyframe of a megabyte now and then: nobody cuts one off in the middle of it."""
     world = World(100 * MEBIBYTE)
