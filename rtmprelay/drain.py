@@ -19,7 +19,7 @@ DRAIN_FOR = 60.0
 _LOOK_EVERY = 0.25
 
 
-class Client(Protocol):
+class DrainedClient(Protocol):
     """Somebody who is connected."""
 
     def ask_to_reconnect(self) -> None:
@@ -39,7 +39,9 @@ class Drain:
 
     _log = Logger()
 
-    def __init__(self, clock: IReactorTime, clients: Callable[[], Iterable[Client]], duration: float) -> None:
+    def __init__(
+        self, clock: IReactorTime, clients: Callable[[], Iterable[DrainedClient]], duration: float
+    ) -> None:
         self._clock = clock
         self._clients = clients
         self._duration = duration

@@ -12,7 +12,7 @@ from rtmprelay.cluster.cluster import Cluster, ClusterContext
 from rtmprelay.cluster.notices import Messenger
 from rtmprelay.cluster.settings import ClusterSettings
 from rtmprelay.destinations.manager import DestinationManager
-from rtmprelay.drain import Client, Drain
+from rtmprelay.drain import Drain, DrainedClient
 from rtmprelay.outputs.http_viewer import HttpViewer
 from rtmprelay.pulls.manager import PullManager
 from rtmprelay.pulls.settings import PullSettings
@@ -94,7 +94,7 @@ def start_drain(
 ) -> Drain:
     """Take nobody new, and send away those who are here: viewers first, then publishers, on whom viewers depend."""
 
-    def clients() -> list[Client]:
+    def clients() -> list[DrainedClient]:
         # Other nodes feed their viewers from here until the publishers have gone.
         connections = [one for one in factory.connections if not one.is_closing and not one.is_cluster_node]
         connections.sort(key=lambda one: one.publishes)

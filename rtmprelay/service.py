@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, cast
 
-from twisted.application.service import IService, MultiService
+from twisted.application.service import MultiService
 from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.interfaces import (
     IAddress,
     IProtocolFactory,
-    IReactorFromThreads,
-    IReactorThreads,
     IReactorTime,
-    IStreamClientEndpoint,
     IStreamServerEndpoint,
 )
-from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from typing_extensions import override
 
@@ -29,33 +24,36 @@ from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.clock import steady
 from rtmprelay.config.first_start import start_warnings
 from rtmprelay.config.relay import RelayConfig
-from rtmprelay.control import InThread, RelayControl, at_once
+from rtmprelay.control import RelayControl
 from rtmprelay.destinations.config_file import RelayFile
 from rtmprelay.destinations.manager import DestinationManager
-from rtmprelay.destinations.outlet import EndpointMaker, OutletContext
-from rtmprelay.destinations.settings import DestinationSettings
+from rtmprelay.destinations.outlet import OutletContext
 from rtmprelay.drain import Drain
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_bus import EventBus, LogSink
-from rtmprelay.event_log.log import EventLog
-from rtmprelay.event_log.settings import EventLogSettings
 from rtmprelay.events import ServerStarted, ServerStopped
 from rtmprelay.events.lines import new_instance
 from rtmprelay.listener import Listener
 from rtmprelay.machine import OpenFiles
 from rtmprelay.node import make_cluster, make_pulls, node_identity, start_drain
 from rtmprelay.outputs.hls.service import Hls
-from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.rtmp.addresses import host_of
-from rtmprelay.rtmp.endpoint import TlsTrust, transport_endpoint
 from rtmprelay.rtmp.recheck import Recheck
-from rtmprelay.rtmp.server_factory import RtmpServerFactory, ServerSettings
+from rtmprelay.rtmp.server_factory import RtmpServerFactory
 from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry
 from rtmprelay.web.http_service import HttpPart
-from rtmprelay.wire.url import RtmpUrl
+from rtmprelay.wiring import (
+    adopt_services,
+    caller_from_threads,
+    destination_endpoint_maker,
+    event_log,
+    live_media_settings,
+    server_settings,
+    thread_caller,
+)
 
 if TYPE_CHECKING:
     from twisted.internet.interfaces import IReactorCore
@@ -96,15 +94,15 @@ class RelayService(MultiService):
         self.registry = StreamRegistry(self.config.stream_limits, merging)
         self.events = EventBus()
         self.events.add_sink(LogSink())
-        self._event_log = _event_log(self.config.event_log, self.events, reactor)
+        self._event_log = event_log(self.config.event_log, self.events, reactor)
         self._instance = ""
         self._started_at = 0.0
         for hook in self.config.hooks:
             self.events.add_sink(hook)
-        _adopt_services(self.config.authorizers, self)
+        adopt_services(self.config.authorizers, self)
         # Not among the children: hooks get the event `server_stopped`, so they stop last.
         self._hooks = MultiService()
-        _adopt_services(self.config.hooks, self._hooks)
+        adopt_services(self.config.hooks, self._hooks)
         self._clock = reactor
         guard = GuessGuard(steady(reactor), self.events, self.config.guess_limits, self.config.ban)
         self.gate = Gate(self.config.authorizers, reactor, guard=guard)
@@ -113,7 +111,7 @@ class RelayService(MultiService):
             steady(reactor),
             self.registry,
             self.events,
-            _server_settings(self.config),
+            server_settings(self.config),
             self.gate,
             self._refusals,
         )
@@ -129,7 +127,7 @@ class RelayService(MultiService):
                 reactor.seconds,
                 self.events,
                 self.registry,
-                _destination_endpoint_maker(reactor),
+                destination_endpoint_maker(reactor),
             )
         )
         self.destinations.apply(self.config.destinations)
@@ -140,7 +138,7 @@ class RelayService(MultiService):
         )
         self._drain: Drain | None = None
         self.recordings = RecordingManager(
-            self.config.recording, self.registry, self.events, reactor, _caller_from_threads(reactor)
+            self.config.recording, self.registry, self.events, reactor, caller_from_threads(reactor)
         )
         self.memory.add_output(self.recordings.bytes_queued)
         relay_config = self.config.relay_config
@@ -152,7 +150,7 @@ class RelayService(MultiService):
             self.recordings,
             self.factory,
             None if relay_config is None else RelayFile(relay_config),
-            _thread_caller(reactor),
+            thread_caller(reactor),
             self.memory,
             self._rtmp_ports,
             self.cluster,
@@ -167,7 +165,7 @@ class RelayService(MultiService):
                 self.registry,
                 self.events,
                 steady(reactor),
-                call_in_reactor=_caller_from_threads(reactor),
+                call_in_reactor=caller_from_threads(reactor),
             )
             hls = self.hls
             self.memory.add_output(lambda: hls.held_bytes)
@@ -182,13 +180,13 @@ class RelayService(MultiService):
                 self.control,
                 settings,
                 steady(reactor),
-                _live_media_settings(self.config),
+                live_media_settings(self.config),
                 gate=self.gate,
                 refusals=self._refusals,
                 refused_addresses=self.factory.refused_addresses,
                 hls=self.hls,
                 recordings=self.config.recording.folder if settings.recordings else None,
-                in_thread=_thread_caller(reactor),
+                in_thread=thread_caller(reactor),
             )
             self.control.player_enders.append(self.http.media.end)
             self.recheck.add(self.http.media.granted)
@@ -371,68 +369,3 @@ class RelayService(MultiService):
         self.events.publish(ServerStopped(instance=self._instance, duration=duration))
         if self._event_log is not None:
             await self._event_log.stop()
-
-
-def _adopt_services(plugins: Iterable[object], parent: MultiService) -> None:
-    """What has to be started and stopped is, with its parent."""
-    for plugin in plugins:
-        if IService.providedBy(plugin):
-            plugin.setServiceParent(parent)
-
-
-def _caller_from_threads(reactor: IReactorTime) -> Callable[..., object]:
-    """Runs something in the reactor when asked from another thread; a clock in memory has no threads to ask from."""
-
-    def call(function: Callable[..., object], *arguments: object) -> None:
-        IReactorFromThreads(reactor).callFromThread(function, *arguments)
-
-    return call
-
-
-def _event_log(settings: EventLogSettings, events: EventBus, reactor: IReactorTime) -> EventLog | None:
-    """The event log, if there is to be one."""
-    if settings.folder is None:
-        return None
-    return EventLog(settings.folder, settings, events, reactor, _caller_from_threads(reactor))
-
-
-def _thread_caller(reactor: IReactorTime) -> InThread:
-    """Runs something that waits for a disk; a clock in memory has no threads, and its disk does not wait."""
-    if not IReactorThreads.providedBy(reactor):
-        return at_once
-
-    def call(function: Callable[..., object], *arguments: object) -> Deferred[object]:
-        return deferToThreadPool(reactor, reactor.getThreadPool(), function, *arguments)
-
-    return call
-
-
-def _destination_endpoint_maker(reactor: IReactorTime) -> EndpointMaker:
-    """Makes the endpoint of each attempt to reach a destination: the name of its server is looked up each time."""
-
-    def make(url: RtmpUrl, settings: DestinationSettings) -> IStreamClientEndpoint:
-        return transport_endpoint(reactor, url, TlsTrust(settings.verify, settings.ca_file))
-
-    return make
-
-
-def _live_media_settings(config: RelayConfig) -> LiveMediaSettings:
-    """Who watches over HTTP is treated as those who watch over RTMP are."""
-    return LiveMediaSettings(
-        stream_name_size=config.connection_limits.stream_name_size,
-        max_viewers=config.http.max_media_readers,
-        queue=config.queue_limits,
-        stall_timeout=config.connection_limits.stall_timeout,
-        statistics_interval=config.statistics_interval,
-    )
-
-
-def _server_settings(config: RelayConfig) -> ServerSettings:
-    return ServerSettings(
-        chunk_size=config.chunk_size,
-        limits=config.connection_limits,
-        queue=config.queue_limits,
-        admission=config.admission_limits,
-        max_publisher_kbps=config.max_publisher_kbps,
-        statistics_interval=config.statistics_interval,
-    )

@@ -115,8 +115,9 @@ JOINING: dict[str, set[str]] = {
     "control": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "web.api"},
     "service": ABOVE_SIBLINGS
     | SIBLINGS
-    | {"cluster", "drain", "listener", "node", "config", "logs", "control", "outputs", "web"},
+    | {"cluster", "drain", "listener", "node", "wiring", "config", "logs", "control", "outputs", "web"},
     "banner": {"config"},
+    "wiring": ABOVE_SIBLINGS | SIBLINGS | {"config", "control", "outputs"},
     "tap": {
         "errors",
         "secret",

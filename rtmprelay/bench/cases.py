@@ -81,7 +81,7 @@ def cases(workload: str, plan: Plan) -> list[tuple[Case, list[Contestant]]]:
 
 
 @attrs.frozen
-class Target:
+class Goal:
     """Upper bounds, as ratios to nginx-rtmp in the same run and as absolute figures; None where there is no bound."""
 
     ratio: float | None = None
@@ -110,29 +110,29 @@ class Target:
         return None if not bounds or None in measured.values() else True
 
 
-def target_of(case: Case, window: str | None) -> Target:
+def target_of(case: Case, window: str | None) -> Goal:
     """The target of a case for a server with this merge window; None stands for the default window."""
     match case.workload:
         case "fanout":
             return _fanout_target(case.players, window)
         case "relay":
             ratio = 1.5 if case.destinations <= 10 else 1.0 if case.destinations >= 50 else None
-            return Target(ratio=ratio, p99_ms=20.0)
+            return Goal(ratio=ratio, p99_ms=20.0)
         case "ingest":
-            return Target(ratio=3.0 if case.chunk_size >= 4096 else 6.0)
+            return Goal(ratio=3.0 if case.chunk_size >= 4096 else 6.0)
         case "join":
-            return Target(join_p99_ms=15.0)
+            return Goal(join_p99_ms=15.0)
         case _:
-            return Target()
+            return Goal()
 
 
-def _fanout_target(players: int, window: str | None) -> Target:
+def _fanout_target(players: int, window: str | None) -> Goal:
     # With few players, memory that all of them share counts as theirs.
     memory = 60.0 if players >= 200 else None
     if window is not None:
         wide = window == "120ms" and players >= 200
-        return Target(ratio=0.3 if wide else None, kilobytes_per_player=memory)
+        return Goal(ratio=0.3 if wide else None, kilobytes_per_player=memory)
     if players <= 20:
-        return Target(p99_ms=10.0)
+        return Goal(p99_ms=10.0)
     ratio = None if players < 200 else 0.6 if players < 1000 else 0.8
-    return Target(ratio=ratio, p99_ms=60.0, kilobytes_per_player=memory)
+    return Goal(ratio=ratio, p99_ms=60.0, kilobytes_per_player=memory)

@@ -44,7 +44,7 @@ class Conversation(Protocol):
     def bytes_to_send(self) -> bytes: ...
 
 
-class Connection:
+class LoadConnection:
     """A non-blocking socket, its unsent bytes, and its session."""
 
     def __init__(self, sock: socket.socket, session: Conversation) -> None:
@@ -93,10 +93,10 @@ class Connection:
         self.sock.close()
 
 
-def client(port: int, chunk_size: int = 65536) -> tuple[Connection, ClientSession]:
+def client(port: int, chunk_size: int = 65536) -> tuple[LoadConnection, ClientSession]:
     """A client that is about to connect."""
     session = ClientSession(APP, f"rtmp://{HOST}:{port}/{APP}", chunk_size=chunk_size, use_digest=False)
-    return Connection(dial(port), session), session
+    return LoadConnection(dial(port), session), session
 
 
 def raise_if_refused(event: SessionReport) -> None:
@@ -110,9 +110,9 @@ def is_connected(event: SessionReport) -> bool:
     return isinstance(event, ConnectAccepted)
 
 
-def server_side(sock: socket.socket) -> tuple[Connection, ServerSession]:
+def server_side(sock: socket.socket) -> tuple[LoadConnection, ServerSession]:
     """The server's end of an accepted socket."""
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     session = ServerSession(time.monotonic(), chunk_size=4096)
-    return Connection(sock, session), session
+    return LoadConnection(sock, session), session

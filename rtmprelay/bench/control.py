@@ -12,7 +12,7 @@ import attrs
 Order: TypeAlias = dict[str, Any]
 
 
-class Control:
+class WorkerControl:
     """The worker's end: orders on standard input, answers on standard output."""
 
     def __init__(self, orders: int = 0, answers: int = 1) -> None:

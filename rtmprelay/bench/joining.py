@@ -5,8 +5,8 @@ from __future__ import annotations
 import select
 import time
 
-from rtmprelay.bench.connections import Connection, RefusedError, client, is_connected
-from rtmprelay.bench.control import Control
+from rtmprelay.bench.connections import LoadConnection, RefusedError, client, is_connected
+from rtmprelay.bench.control import WorkerControl
 from rtmprelay.bench.tasks import Joined, JoinTask
 from rtmprelay.media import MediaKind
 from rtmprelay.session.client import ClientSession
@@ -19,7 +19,7 @@ _TIMEOUT = 5.0
 class Joiner:
     def __init__(self, port: int) -> None:
         self.began = time.monotonic()
-        self.connection: Connection
+        self.connection: LoadConnection
         self._session: ClientSession
         self.connection, self._session = client(port)
         self.connection.flush()
@@ -42,7 +42,7 @@ class Joiner:
 class JoinWorker:
     """Joins at a steady rate once the measured time begins."""
 
-    def __init__(self, control: Control, task: JoinTask) -> None:
+    def __init__(self, control: WorkerControl, task: JoinTask) -> None:
         self._control = control
         self._task = task
         self._poll = select.epoll()

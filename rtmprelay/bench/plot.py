@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 import attrs
 
 from rtmprelay.bench.results import Run
-from rtmprelay.bench.rounds import Comparison, Row
+from rtmprelay.bench.rounds import Comparison, ResultRow
 from rtmprelay.bench.servers import NGINX, OURS
 
 WIDTH, HEIGHT = 760, 420
@@ -27,7 +27,7 @@ _NGINX_LOOK = ("#5f6670", "#a7b0bb", "7 5", 2.5)
 
 
 @attrs.frozen
-class Line:
+class PlotLine:
     """One server's name and its figures by number of players."""
 
     name: str
@@ -61,21 +61,21 @@ def spread(places: Sequence[float], distance: float, highest: float) -> list[flo
     return moved
 
 
-def lines_of(comparisons: Sequence[Comparison], figure: Callable[[Run], float | None]) -> list[Line]:
+def lines_of(comparisons: Sequence[Comparison], figure: Callable[[Run], float | None]) -> list[PlotLine]:
     """A line for each server, ours first."""
     points: dict[str, list[tuple[int, float]]] = {}
     for comparison in comparisons:
         if comparison.case.workload == "fanout":
-            rows: list[Row] = [*comparison.ours, *([comparison.nginx] if comparison.nginx else [])]
+            rows: list[ResultRow] = [*comparison.ours, *([comparison.nginx] if comparison.nginx else [])]
             for row in rows:
                 value = row.median(figure)
                 if value is not None:
                     points.setdefault(row.contestant.name, []).append((comparison.case.players, value))
     names = sorted(points, key=lambda name: (name == NGINX.name, name != OURS.name))
-    return [Line(name, tuple(sorted(points[name])), name == NGINX.name) for name in names]
+    return [PlotLine(name, tuple(sorted(points[name])), name == NGINX.name) for name in names]
 
 
-def _style(lines: Sequence[Line]) -> str:
+def _style(lines: Sequence[PlotLine]) -> str:
     light, dark = [], []
     plain = iter(_LOOKS * len(lines))
     for number, line in enumerate(lines):
@@ -102,7 +102,7 @@ def _style(lines: Sequence[Line]) -> str:
     )
 
 
-def draw(title: str, subtitle: str, unit: str, lines: Sequence[Line]) -> str:
+def draw(title: str, subtitle: str, unit: str, lines: Sequence[PlotLine]) -> str:
     if not lines:
         raise ValueError("there is nothing to draw: a plot needs fan-out")
     across = ticks(max(x for line in lines for x, _ in line.points))
@@ -155,7 +155,7 @@ def _axes(across: Sequence[float], upward: Sequence[float], unit: str, place: _P
     return parts
 
 
-def _curve(number: int, line: Line, unit: str, place: _Place) -> list[str]:
+def _curve(number: int, line: PlotLine, unit: str, place: _Place) -> list[str]:
     places = [place(x, y) for x, y in line.points]
     joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     parts = [f'<polyline class="s{number}" points="{joined}"/>']
@@ -167,7 +167,7 @@ def _curve(number: int, line: Line, unit: str, place: _Place) -> list[str]:
     return parts
 
 
-def _labels(lines: Sequence[Line], place: _Place) -> list[str]:
+def _labels(lines: Sequence[PlotLine], place: _Place) -> list[str]:
     """The name of each line, at its right end."""
     ends = [place(*line.points[-1]) for line in lines]
     heights = spread([y + 4 for _, y in ends], _LABEL_HEIGHT, HEIGHT - _BOTTOM + 4)

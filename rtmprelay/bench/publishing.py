@@ -10,7 +10,7 @@ import time
 
 from rtmprelay.bench import stream
 from rtmprelay.bench.connections import client, is_connected
-from rtmprelay.bench.control import Control
+from rtmprelay.bench.control import WorkerControl
 from rtmprelay.bench.tasks import STEP_NS, Histogram, PublishTask, Sent
 from rtmprelay.media import MediaKind
 from rtmprelay.session.reports import PublishAccepted
@@ -119,7 +119,7 @@ class Publisher:
 class PublishWorker:
     """All publishers, in one process."""
 
-    def __init__(self, control: Control, task: PublishTask) -> None:
+    def __init__(self, control: WorkerControl, task: PublishTask) -> None:
         self._control = control
         self._task = task
         self._frames = stream.outgoing_frames(task.chunk_size)

@@ -6,8 +6,8 @@ import select
 import socket
 import time
 
-from rtmprelay.bench.connections import HOST, Connection, client, is_connected, server_side
-from rtmprelay.bench.control import Control, Order
+from rtmprelay.bench.connections import HOST, LoadConnection, client, is_connected, server_side
+from rtmprelay.bench.control import Order, WorkerControl
 from rtmprelay.bench.receiving import Comparing, Receivers
 from rtmprelay.bench.tasks import PlayTask, SinkTask
 from rtmprelay.session.client import ClientSession
@@ -26,7 +26,7 @@ class ReceiveWorker:
 
     rest = 0.0
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: WorkerControl) -> None:
         self._control = control
         self._receivers = Receivers()
         self._poll = select.epoll()
@@ -96,13 +96,13 @@ class ReceiveWorker:
 class PlayWorker(ReceiveWorker):
     """Players."""
 
-    def __init__(self, control: Control, task: PlayTask) -> None:
+    def __init__(self, control: WorkerControl, task: PlayTask) -> None:
         super().__init__(control)
         self._task = task
         self.rest = task.rest
         self._wanted = 0
         self._answered = True
-        self._joining: dict[int, tuple[Connection, ClientSession]] = {}
+        self._joining: dict[int, tuple[LoadConnection, ClientSession]] = {}
 
     def obey(self, order: Order) -> None:
         self._wanted += order["join"]
@@ -138,10 +138,10 @@ class PlayWorker(ReceiveWorker):
 class SinkWorker(ReceiveWorker):
     """The server that destinations publish to: one port, one stream name for each."""
 
-    def __init__(self, control: Control, task: SinkTask) -> None:
+    def __init__(self, control: WorkerControl, task: SinkTask) -> None:
         super().__init__(control)
         self._task = task
-        self._arriving: dict[int, tuple[Connection, ServerSession]] = {}
+        self._arriving: dict[int, tuple[LoadConnection, ServerSession]] = {}
         self._listener = socket.socket()
         self._listener.bind((HOST, 0))
         self._listener.listen(256)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from rtmprelay.bench import stream
-from rtmprelay.bench.connections import Connection
+from rtmprelay.bench.connections import LoadConnection
 from rtmprelay.bench.stream import MARKED_SIZE, MEASURED, SIZES, STAMP_SIZE
 from rtmprelay.bench.tasks import STEP_NS, Histogram, Received
 from rtmprelay.session.reports import MediaReceived, SessionReport
@@ -47,7 +47,7 @@ class Account:
 class Counting:
     """Finds frames by their markers alone, which is quick."""
 
-    def __init__(self, connection: Connection, account: Account) -> None:
+    def __init__(self, connection: LoadConnection, account: Account) -> None:
         self._connection = connection
         self._receive_into = connection.sock.recv_into
         self._account = account
@@ -93,7 +93,7 @@ class Counting:
 class Comparing:
     """Parses the stream as a player does, and compares every byte with what was sent."""
 
-    def __init__(self, connection: Connection, account: Account) -> None:
+    def __init__(self, connection: LoadConnection, account: Account) -> None:
         self._connection = connection
         self._account = account
         self._unread: list[tuple[int, bytes]] = []
@@ -136,9 +136,9 @@ class Receivers:
     def __init__(self) -> None:
         self.latency: Histogram = {}
         self.by_descriptor: dict[int, Counting | Comparing] = {}
-        self._accounts: list[tuple[Connection, Account]] = []
+        self._accounts: list[tuple[LoadConnection, Account]] = []
 
-    def add(self, descriptor: int, connection: Connection, verify: bool) -> Counting | Comparing:
+    def add(self, descriptor: int, connection: LoadConnection, verify: bool) -> Counting | Comparing:
         account = Account(self.latency)
         self._accounts.append((connection, account))
         receiver = Comparing(connection, account) if verify else Counting(connection, account)

@@ -10,7 +10,7 @@ import attrs
 import cattrs
 
 from rtmprelay.bench.results import Case, Run
-from rtmprelay.bench.rounds import Comparison, Row
+from rtmprelay.bench.rounds import Comparison, ResultRow
 from rtmprelay.bench.servers import NGINX, OURS, Contestant
 
 HEADINGS = (
@@ -37,7 +37,7 @@ def _number(value: float | None, digits: int, unit: str = "") -> str:
     return "-" if value is None else f"{value:.{digits}f}{unit}"
 
 
-def _figure(row: Row | None) -> str:
+def _figure(row: ResultRow | None) -> str:
     """The main figure of the case."""
     if row is None:
         return "-"
@@ -46,7 +46,7 @@ def _figure(row: Row | None) -> str:
     return _number(row.median(lambda run: run.cpu_per_gigabyte), 2, " s/GB")
 
 
-def _latency(row: Row | None) -> str:
+def _latency(row: ResultRow | None) -> str:
     if row is None:
         return "-"
     p50, p99 = row.median(lambda run: run.p50_ms), row.median(lambda run: run.p99_ms)
@@ -148,28 +148,28 @@ def as_json(comparisons: Sequence[Comparison], about: dict[str, Any]) -> str:
 
 def merged(earlier: Sequence[Comparison], later: Sequence[Comparison]) -> list[Comparison]:
     """Join two sets of results; a case that is in both gets more rounds."""
-    rows: dict[Case, dict[Contestant, Row]] = {}
+    rows: dict[Case, dict[Contestant, ResultRow]] = {}
     for comparison in [*earlier, *later]:
         by_server = rows.setdefault(comparison.case, {})
         first = max((number for row in by_server.values() for number in row.runs), default=-1) + 1
         for row in [*comparison.ours, *([comparison.nginx] if comparison.nginx else [])]:
-            target = by_server.setdefault(row.contestant, Row(row.case, row.contestant))
+            target = by_server.setdefault(row.contestant, ResultRow(row.case, row.contestant))
             target.runs.update({first + number: run for number, run in row.runs.items()})
             target.errors += row.errors
     return [_comparison(case, list(by_server.values())) for case, by_server in rows.items()]
 
 
-def _comparison(case: Case, rows: Sequence[Row]) -> Comparison:
+def _comparison(case: Case, rows: Sequence[ResultRow]) -> Comparison:
     ours = [row for row in rows if row.contestant != NGINX]
     return Comparison(case, ours, next((row for row in rows if row.contestant == NGINX), None))
 
 
 def from_json(text: str) -> list[Comparison]:
     """What `as_json` wrote."""
-    by_case: dict[Case, list[Row]] = {}
+    by_case: dict[Case, list[ResultRow]] = {}
     for entry in json.loads(text)["rows"]:
         case = cattrs.structure(entry["case"], Case)
-        row = Row(case, cattrs.structure(entry["server"], Contestant))
+        row = ResultRow(case, cattrs.structure(entry["server"], Contestant))
         row.errors = list(entry["errors"])
         row.runs = {run["round"]: cattrs.structure(run, Run) for run in entry["runs"]}
         by_case.setdefault(case, []).append(row)

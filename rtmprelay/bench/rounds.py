@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from rtmprelay.bench.cases import Target, target_of
+from rtmprelay.bench.cases import Goal, target_of
 from rtmprelay.bench.measurement import measure
 from rtmprelay.bench.processes import sample
 from rtmprelay.bench.results import MOST_OTHER_CORES, Case, Run
@@ -29,7 +29,7 @@ def progress(text: str) -> None:
 
 
 @attrs.define
-class Row:
+class ResultRow:
     """All runs of one server on one case, by round."""
 
     case: Case
@@ -47,7 +47,7 @@ class Row:
         values = [value for run in self.runs.values() if (value := figure(run)) is not None]
         return sum(values) if values else None
 
-    def ratio_to(self, other: Row | None, figure: Callable[[Run], float | None]) -> float | None:
+    def ratio_to(self, other: ResultRow | None, figure: Callable[[Run], float | None]) -> float | None:
         """The median of the ratios within each round: a disturbance hits both servers of a round."""
         if other is None:
             return None
@@ -72,18 +72,18 @@ class Comparison:
     """The rows of one case: one or more of ours, and that of nginx-rtmp if it was measured."""
 
     case: Case
-    ours: list[Row]
-    nginx: Row | None
+    ours: list[ResultRow]
+    nginx: ResultRow | None
 
-    def target(self, row: Row) -> Target:
+    def target(self, row: ResultRow) -> Goal:
         window = row.contestant.options[-1] if row.contestant.options else None
         return target_of(self.case, window)
 
-    def ratio(self, row: Row) -> float | None:
+    def ratio(self, row: ResultRow) -> float | None:
         """The CPU of one of our rows as a multiple of nginx-rtmp's."""
         return row.ratio_to(self.nginx, lambda run: run.cpu_per_gigabyte)
 
-    def is_reached(self, row: Row) -> bool | None:
+    def is_reached(self, row: ResultRow) -> bool | None:
         """Whether one of our rows reached its target; None without a target or without the figures."""
         return self.target(row).is_reached(
             ratio=self.ratio(row),
@@ -102,7 +102,7 @@ def compare(
     wait: Callable[[], None] | None = None,
 ) -> Comparison:
     """Let servers take turns: A B, B A, A B, so that a machine that slows down favours none."""
-    rows = {contestant: Row(case, contestant) for contestant in contestants}
+    rows = {contestant: ResultRow(case, contestant) for contestant in contestants}
     for number in range(rounds):
         order = list(contestants) if number % 2 == 0 else list(reversed(contestants))
         for contestant in order:

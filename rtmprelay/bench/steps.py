@@ -38,7 +38,7 @@ _SEND_SIZE = 13_000
 
 
 @attrs.frozen
-class Step:
+class MeasuredStep:
     name: str
     each: str
     microseconds: float
@@ -82,7 +82,7 @@ def cost_of_each(work: Callable[[_T], object], things: Sequence[_T]) -> float:
 # -- our own code --------------------------------------------------------------------------------------------
 
 
-def reading_steps(frames: Sequence[MediaFrame]) -> list[Step]:
+def reading_steps(frames: Sequence[MediaFrame]) -> list[MeasuredStep]:
     """Parse chunks into messages, for three chunk sizes and reads of one or eight frames."""
     steps = []
     for chunk_size, together in ((4096, 1), (4096, 8), (128, 8), (65536, 8)):
@@ -99,21 +99,21 @@ def reading_steps(frames: Sequence[MediaFrame]) -> list[Step]:
                 reader.feed(data)
 
         name = f"read chunks of {chunk_size} bytes, {together} frame{'s' if together > 1 else ''} in a read"
-        steps.append(Step(name, "frame", cost_of(read, len(frames))))
+        steps.append(MeasuredStep(name, "frame", cost_of(read, len(frames))))
     return steps
 
 
-def stream_steps(frames: Sequence[MediaFrame]) -> list[Step]:
+def stream_steps(frames: Sequence[MediaFrame]) -> list[MeasuredStep]:
     """What the stream does once for each frame, however many watch."""
     live = LiveStream("live/bench")
     encoder = shared_encoder(65536, 1)
     return [
-        Step(
+        MeasuredStep(
             "look at it, remember it for late joiners, count it",
             "frame",
             cost_of_each(lambda frame: live.publish_frames([frame], 0.0), frames),
         ),
-        Step(
+        MeasuredStep(
             "encode it once for all players",
             "frame",
             cost_of_each(lambda frame: encoder.encode([frame]), frames),
@@ -131,7 +131,7 @@ class Nowhere(Consumer):
     def publisher_returned(self) -> None: ...
 
 
-def delivery_steps(frames: Sequence[MediaFrame]) -> list[Step]:
+def delivery_steps(frames: Sequence[MediaFrame]) -> list[MeasuredStep]:
     """The work for each receiver and write, without the write itself."""
     watched, unwatched = LiveStream("live/watched"), LiveStream("live/unwatched")
     for _ in range(_RECEIVERS):
@@ -153,8 +153,10 @@ def delivery_steps(frames: Sequence[MediaFrame]) -> list[Step]:
             record.add(summary, 0.0)
 
     return [
-        Step("account for it, three frames in a write", "receiver and write", for_all / _RECEIVERS),
-        Step("note it for a destination's digest", "destination and write", cost_of(note, len(summaries))),
+        MeasuredStep("account for it, three frames in a write", "receiver and write", for_all / _RECEIVERS),
+        MeasuredStep(
+            "note it for a destination's digest", "destination and write", cost_of(note, len(summaries))
+        ),
     ]
 
 
@@ -228,7 +230,7 @@ def _busy(microseconds: float) -> Callable[[], None]:
     return work
 
 
-def kernel_steps() -> list[Step]:
+def kernel_steps() -> list[MeasuredStep]:
     """Sending, the largest part of the cost of a delivery."""
     steps = []
     for count, rounds in ((10, 120), (_RECEIVERS, 20)):
@@ -239,13 +241,15 @@ def kernel_steps() -> list[Step]:
                 ("with 50 us of other work before each", _busy(50)),
             ):
                 cost = receivers.cost_of_sending(_SEND_SIZE, between, rounds)
-                steps.append(Step(f"send {_SEND_SIZE} bytes to {count} receivers, {how}", "write", cost))
+                steps.append(
+                    MeasuredStep(f"send {_SEND_SIZE} bytes to {count} receivers, {how}", "write", cost)
+                )
         finally:
             receivers.close()
     return steps
 
 
-def cold_steps(frames: Sequence[MediaFrame]) -> list[Step]:
+def cold_steps(frames: Sequence[MediaFrame]) -> list[MeasuredStep]:
     live = LiveStream("live/bench")
     encoder = shared_encoder(65536, 1)
     writer, reader = ChunkWriter(), ChunkReader()
@@ -269,9 +273,11 @@ def cold_steps(frames: Sequence[MediaFrame]) -> list[Step]:
         inside += time.process_time_ns() - began
     whole = time.process_time_ns() - began_all
     return [
-        Step("read, look, remember, encode: in a loop", "frame", hot),
-        Step("read, look, remember, encode: 14 ms asleep before it", "frame", inside / len(frames) / 1000),
-        Step("fall asleep and wake up", "frame", (whole - inside) / len(frames) / 1000),
+        MeasuredStep("read, look, remember, encode: in a loop", "frame", hot),
+        MeasuredStep(
+            "read, look, remember, encode: 14 ms asleep before it", "frame", inside / len(frames) / 1000
+        ),
+        MeasuredStep("fall asleep and wake up", "frame", (whole - inside) / len(frames) / 1000),
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import cattrs
 
 from rtmprelay.bench.connections import RefusedError
-from rtmprelay.bench.control import Control
+from rtmprelay.bench.control import WorkerControl
 from rtmprelay.bench.joining import JoinWorker
 from rtmprelay.bench.publishing import PublishWorker
 from rtmprelay.bench.receive_workers import PlayWorker, SinkWorker
@@ -29,7 +29,7 @@ _ROLES: dict[str, tuple[type[Any], type[Any]]] = {
 
 def main() -> int:
     signal.alarm(_LONGEST_LIFE)
-    control = Control()
+    control = WorkerControl()
     order = control.first()
     task_type, worker_type = _ROLES[order["task"]]
     worker = worker_type(control, cattrs.structure(order["settings"], task_type))

@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 
 from rtmprelay.demo.display import Display, display_for
 from rtmprelay.demo.run import Demo, DemoSettings
-from rtmprelay.demo.verdict import Verdict
+from rtmprelay.demo.verdict import DemoVerdict
 
 DESCRIPTION = (
     "Runs a relay, servers that it relays to, a player and a recording, all on this machine, with a generated test stream:"
@@ -102,7 +102,7 @@ def run(options: argparse.Namespace, out: TextIO = sys.stdout) -> int:
         return 0 if verdict.passed else 1
 
 
-def _in_reactor(settings: DemoSettings, display: Display, log: TextIO | None) -> Verdict | None:
+def _in_reactor(settings: DemoSettings, display: Display, log: TextIO | None) -> DemoVerdict | None:
     """Run a reactor until the demo is over."""
     from twisted.internet import reactor as the_reactor
 
@@ -110,7 +110,7 @@ def _in_reactor(settings: DemoSettings, display: Display, log: TextIO | None) ->
     # Log lines would break the table; `--log` keeps them.
     observers: list[ILogObserver] = [] if log is None else [textFileLogObserver(log)]
     globalLogBeginner.beginLoggingTo(observers, redirectStandardIO=False)
-    outcomes: list[Verdict | Failure] = []
+    outcomes: list[DemoVerdict | Failure] = []
 
     def begin() -> None:
         demo = Demo(settings, display, reactor)

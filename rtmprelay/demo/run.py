@@ -18,7 +18,7 @@ from rtmprelay.demo.receivers import LOOPBACK, DestinationServer, Receiver, Reco
 from rtmprelay.demo.source import Source
 from rtmprelay.demo.tape import ReceivedTape, SentTape, SpoiledTape
 from rtmprelay.demo.test_card.stream import frames
-from rtmprelay.demo.verdict import Verdict
+from rtmprelay.demo.verdict import DemoVerdict
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationState, DestinationStatus
 from rtmprelay.errors import RtmpRelayError
@@ -119,11 +119,11 @@ class Demo:
         if not self._over.called:
             self._over.callback(None)
 
-    def start(self) -> Deferred[Verdict]:
+    def start(self) -> Deferred[DemoVerdict]:
         """Run the demo; the Deferred fires after the comparison."""
         return Deferred.fromCoroutine(self._run())
 
-    async def _run(self) -> Verdict:
+    async def _run(self) -> DemoVerdict:
         try:
             await self._start()
             await self._stream()
@@ -134,7 +134,7 @@ class Demo:
             seconds = self._source.seconds
             await self._stop()
         self._recording.read()
-        return Verdict.of(
+        return DemoVerdict.of(
             self.sent,
             [receiver.result() for receiver in self._receivers],
             seconds,

@@ -44,7 +44,7 @@ class ReceiverResult:
 
 
 @attrs.frozen
-class Verdict:
+class DemoVerdict:
     """Whether all receivers got what was sent."""
 
     seconds: float
@@ -65,7 +65,7 @@ class Verdict:
         seconds: float,
         recording: str | None = None,
         trouble: str | None = None,
-    ) -> Verdict:
+    ) -> DemoVerdict:
         return cls(seconds, sent.messages, sent.bytes, sent.digest, tuple(receivers), recording, trouble)
 
     @property

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 
 
-class Lifecycle(Protocol):
+class OutletLifecycle(Protocol):
     """What can happen to an outlet.
 
     All inputs return None: so one may come while another is being handled, from a program that reacts to an event.
@@ -63,9 +63,9 @@ class Lifecycle(Protocol):
         """End for good."""
 
 
-def build_machine(outlet: type[Outlet]) -> Callable[[Outlet], Lifecycle]:
+def build_machine(outlet: type[Outlet]) -> Callable[[Outlet], OutletLifecycle]:
     """Make the machine that calls these methods of an outlet."""
-    machine = TypeMachineBuilder(Lifecycle, outlet)
+    machine = TypeMachineBuilder(OutletLifecycle, outlet)
     idle = machine.state("idle")
     connecting = machine.state("connecting")
     connected = machine.state("connected")
@@ -80,59 +80,59 @@ def build_machine(outlet: type[Outlet]) -> Callable[[Outlet], Lifecycle]:
     ending = machine.state("ending")
     ended = machine.state("ended")
 
-    idle.upon(Lifecycle.start).to(connecting)(_do(outlet.begin))
-    connecting.upon(Lifecycle.accepted).to(connected)(_do(outlet.connected))
+    idle.upon(OutletLifecycle.start).to(connecting)(_do(outlet.begin))
+    connecting.upon(OutletLifecycle.accepted).to(connected)(_do(outlet.connected))
 
-    connecting.upon(Lifecycle.failed).to(failed)(_do(outlet.judge))
-    connected.upon(Lifecycle.lost).to(failed)(_do(outlet.judge_loss))
-    failed.upon(Lifecycle.wait).to(waiting)(_do(outlet.wait))
-    failed.upon(Lifecycle.give_up).to(given_up)(_do(outlet.give_up))
-    waiting.upon(Lifecycle.retry).to(connecting)(_do(outlet.connect))
+    connecting.upon(OutletLifecycle.failed).to(failed)(_do(outlet.judge))
+    connected.upon(OutletLifecycle.lost).to(failed)(_do(outlet.judge_loss))
+    failed.upon(OutletLifecycle.wait).to(waiting)(_do(outlet.wait))
+    failed.upon(OutletLifecycle.give_up).to(given_up)(_do(outlet.give_up))
+    waiting.upon(OutletLifecycle.retry).to(connecting)(_do(outlet.connect))
 
-    connecting.upon(Lifecycle.reconnect).to(restarting)(_do(outlet.cancel_attempt))
-    connected.upon(Lifecycle.reconnect).to(restarting)(_do(outlet.end_connection))
-    restarting.upon(Lifecycle.accepted).loop()(_do(outlet.accepted_too_late))
-    restarting.upon(Lifecycle.failed).to(connecting)(_do(outlet.connect))
-    restarting.upon(Lifecycle.lost).to(connecting)(_do(outlet.connect))
-    waiting.upon(Lifecycle.reconnect).to(connecting)(_do(outlet.connect_now))
-    given_up.upon(Lifecycle.reconnect).to(connecting)(_do(outlet.connect_now))
+    connecting.upon(OutletLifecycle.reconnect).to(restarting)(_do(outlet.cancel_attempt))
+    connected.upon(OutletLifecycle.reconnect).to(restarting)(_do(outlet.end_connection))
+    restarting.upon(OutletLifecycle.accepted).loop()(_do(outlet.accepted_too_late))
+    restarting.upon(OutletLifecycle.failed).to(connecting)(_do(outlet.connect))
+    restarting.upon(OutletLifecycle.lost).to(connecting)(_do(outlet.connect))
+    waiting.upon(OutletLifecycle.reconnect).to(connecting)(_do(outlet.connect_now))
+    given_up.upon(OutletLifecycle.reconnect).to(connecting)(_do(outlet.connect_now))
 
-    connected.upon(Lifecycle.publisher_lost).to(held)(_do(outlet.hold))
-    held.upon(Lifecycle.publisher_returned).to(connected)(_do(outlet.resume))
-    held.upon(Lifecycle.lost).to(ended)(_do(outlet.finish_held))
+    connected.upon(OutletLifecycle.publisher_lost).to(held)(_do(outlet.hold))
+    held.upon(OutletLifecycle.publisher_returned).to(connected)(_do(outlet.resume))
+    held.upon(OutletLifecycle.lost).to(ended)(_do(outlet.finish_held))
     # Nothing is there to be sent on a new connection; if the publisher returns, it begins a new broadcast.
-    held.upon(Lifecycle.reconnect).to(ending)(_do(outlet.leave_held))
+    held.upon(OutletLifecycle.reconnect).to(ending)(_do(outlet.leave_held))
 
-    connected.upon(Lifecycle.end).to(ending)(_do(outlet.leave_connection))
-    held.upon(Lifecycle.end).to(ending)(_do(outlet.leave_connection))
+    connected.upon(OutletLifecycle.end).to(ending)(_do(outlet.leave_connection))
+    held.upon(OutletLifecycle.end).to(ending)(_do(outlet.leave_connection))
     # Without a connection to hold, a lost publisher is an end, too.
-    for end in (Lifecycle.end, Lifecycle.publisher_lost):
+    for end in (OutletLifecycle.end, OutletLifecycle.publisher_lost):
         connecting.upon(end).to(ending)(_do(outlet.leave_attempt))
         restarting.upon(end).to(ending)(_do(outlet.leave))
         waiting.upon(end).to(ended)(_do(outlet.leave_at_once))
         given_up.upon(end).to(ended)(_do(outlet.leave_at_once))
-    ending.upon(Lifecycle.accepted).loop()(_do(outlet.accepted_too_late))
-    ending.upon(Lifecycle.failed).to(ended)(_do(outlet.finish))
-    ending.upon(Lifecycle.lost).to(ended)(_do(outlet.finish))
-    ended.upon(Lifecycle.end).loop()(_do(outlet.confirm_end))
+    ending.upon(OutletLifecycle.accepted).loop()(_do(outlet.accepted_too_late))
+    ending.upon(OutletLifecycle.failed).to(ended)(_do(outlet.finish))
+    ending.upon(OutletLifecycle.lost).to(ended)(_do(outlet.finish))
+    ended.upon(OutletLifecycle.end).loop()(_do(outlet.confirm_end))
 
     # What changes nothing.
     for ends in (ending, ended):
-        ends.upon(Lifecycle.publisher_lost).loop().returns(None)
-    ending.upon(Lifecycle.end).loop().returns(None)
+        ends.upon(OutletLifecycle.publisher_lost).loop().returns(None)
+    ending.upon(OutletLifecycle.end).loop().returns(None)
     for goes in (restarting, ending, ended):
-        goes.upon(Lifecycle.reconnect).loop().returns(None)
+        goes.upon(OutletLifecycle.reconnect).loop().returns(None)
     for not_held in (connecting, connected, waiting, given_up, restarting, ending, ended):
-        not_held.upon(Lifecycle.publisher_returned).loop().returns(None)
+        not_held.upon(OutletLifecycle.publisher_returned).loop().returns(None)
     return machine.build()
 
 
 def _do(
     action: Callable[Concatenate[Outlet, _P], None],
-) -> Callable[Concatenate[Lifecycle, Outlet, _P], None]:
+) -> Callable[Concatenate[OutletLifecycle, Outlet, _P], None]:
     """An outlet's method, as a transition calls it."""
 
-    def output(_lifecycle: Lifecycle, outlet: Outlet, /, *args: _P.args, **kwargs: _P.kwargs) -> None:
+    def output(_lifecycle: OutletLifecycle, outlet: Outlet, /, *args: _P.args, **kwargs: _P.kwargs) -> None:
         action(outlet, *args, **kwargs)
 
     output.__name__ = action.__name__

@@ -44,7 +44,7 @@ class OutletContext:
     new_retry_policy: Callable[[int], RetryPolicy] = RetryPolicy
 
 
-class Phase(enum.Enum):
+class OutletPhase(enum.Enum):
     """How far an outlet has come, as its status shows it."""
 
     CONNECTING = enum.auto()
@@ -56,11 +56,11 @@ class Phase(enum.Enum):
 
 
 _STATES = {
-    Phase.CONNECTING: DestinationState.CONNECTING,
-    Phase.CONNECTED: DestinationState.CONNECTED,
-    Phase.HELD: DestinationState.CONNECTED,
-    Phase.WAITING: DestinationState.ERROR,
-    Phase.GIVEN_UP: DestinationState.ERROR,
+    OutletPhase.CONNECTING: DestinationState.CONNECTING,
+    OutletPhase.CONNECTED: DestinationState.CONNECTED,
+    OutletPhase.HELD: DestinationState.CONNECTED,
+    OutletPhase.WAITING: DestinationState.ERROR,
+    OutletPhase.GIVEN_UP: DestinationState.ERROR,
 }
 
 
@@ -89,7 +89,7 @@ class Outlet:
         self._addresses = tuple(address.filled_in(app, name) for address in settings.addresses)
         self._address = 0
         self._policy = context.new_retry_policy(settings.max_retries)
-        self._phase = Phase.CONNECTING
+        self._phase = OutletPhase.CONNECTING
         self._failure: DestinationFailure | None = None
         self._connections = 0
         self._connected_at: float | None = None
@@ -135,7 +135,7 @@ class Outlet:
         """Use other settings on the connection that there is."""
         self.settings = settings
         self._policy.max_retries = settings.max_retries
-        if self._phase is Phase.GIVEN_UP and not self._policy.is_exhausted():
+        if self._phase is OutletPhase.GIVEN_UP and not self._policy.is_exhausted():
             self.reconnect()
 
     def source_stopped(self, clean: bool) -> None:
@@ -157,8 +157,8 @@ class Outlet:
             last_error=failure.sentence if failure else None,
             error_class=failure.kind.value if failure else None,
             next_attempt_time=self._wall_time(self._next_attempt_at),
-            given_up=self._phase is Phase.GIVEN_UP,
-            lingering=self._phase is Phase.HELD,
+            given_up=self._phase is OutletPhase.GIVEN_UP,
+            lingering=self._phase is OutletPhase.HELD,
             messages_in=account.messages_in + missed,
             messages_sent=account.messages_sent,
             messages_dropped=account.messages_dropped + missed,
@@ -188,7 +188,7 @@ class Outlet:
         self.connect()
 
     def connect(self, reason: Failure | None = None) -> None:
-        self._phase = Phase.CONNECTING
+        self._phase = OutletPhase.CONNECTING
         self._next_attempt_at = None
         self._report(events.DestinationConnecting, address=str(self.address))
         self._attempt = Deferred.fromCoroutine(self._reach_server())
@@ -201,7 +201,7 @@ class Outlet:
     def connected(self, publisher: RtmpPublisherProtocol) -> None:
         self._watch(publisher)
         self._publisher = publisher
-        self._phase = Phase.CONNECTED
+        self._phase = OutletPhase.CONNECTED
         self._failure = None
         self._connected_at = self._clock.seconds()
         self._connections += 1
@@ -220,7 +220,7 @@ class Outlet:
         """Say what a failure means, and whether another attempt follows."""
         failure = self._policy.failed(classify(reason), self._clock.seconds())
         self._failure = failure
-        self._phase = Phase.WAITING
+        self._phase = OutletPhase.WAITING
         # Before the event is published, so that what a program does because of it comes after.
         if self._policy.is_exhausted():
             self._lifecycle.give_up()
@@ -237,7 +237,7 @@ class Outlet:
         self.delivery.close_gate()
 
     def give_up(self) -> None:
-        self._phase = Phase.GIVEN_UP
+        self._phase = OutletPhase.GIVEN_UP
         self._report(events.DestinationGivenUp, failures=self._policy.failures)
 
     def wait(self) -> None:
@@ -263,7 +263,7 @@ class Outlet:
 
     def end_connection(self) -> None:
         self._policy.reset()
-        self._phase = Phase.CONNECTING
+        self._phase = OutletPhase.CONNECTING
         # First the gate, so that nothing is sent after the goodbye.
         self._disconnected()
         self._publisher.end()
@@ -274,7 +274,7 @@ class Outlet:
         publisher.end()
 
     def hold(self, reason: str) -> None:
-        self._phase = Phase.HELD
+        self._phase = OutletPhase.HELD
         linger = self.settings.linger
         too_long = "the publisher was lost and did not return"
         self._timer = self._clock.callLater(linger, self._lifecycle.end, too_long)
@@ -282,7 +282,7 @@ class Outlet:
 
     def resume(self) -> None:
         self._stop_timer()
-        self._phase = Phase.CONNECTED
+        self._phase = OutletPhase.CONNECTED
 
     def _stop_timer(self) -> None:
         if self._timer is not None and self._timer.active():
@@ -301,7 +301,7 @@ class Outlet:
         self._attempt.cancel()
 
     def leave_connection(self, reason: str) -> None:
-        self._phase = Phase.CONNECTED
+        self._phase = OutletPhase.CONNECTED
         self.leave(reason)
         self._publisher.end()
 

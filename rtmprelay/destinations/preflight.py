@@ -27,7 +27,7 @@ CHECK_NAME = "rtmprelay-check"
 
 
 @attrs.frozen
-class Step:
+class CheckStep:
     """One step on the way to a server, such as "tcp"."""
 
     name: str
@@ -38,12 +38,12 @@ class Step:
 
 
 @attrs.frozen
-class Report:
+class CheckReport:
     """The steps that were made with one address of a destination."""
 
     destination: str
     address: str
-    steps: tuple[Step, ...]
+    steps: tuple[CheckStep, ...]
 
     @property
     def succeeded(self) -> bool:
@@ -83,7 +83,7 @@ class _Stopwatch:
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
         self._began = clock.seconds()
-        self.steps: list[Step] = []
+        self.steps: list[CheckStep] = []
 
     def succeeded(self, name: str, detail: str = "") -> None:
         self._note(name, None, detail)
@@ -96,7 +96,7 @@ class _Stopwatch:
 
     def _note(self, name: str, problem: str | None, detail: str = "") -> None:
         now = self._clock.seconds()
-        self.steps.append(Step(name, now - self._began, problem, detail))
+        self.steps.append(CheckStep(name, now - self._began, problem, detail))
         self._began = now
 
 
@@ -132,7 +132,7 @@ async def _check_that_it_stays_open(
         await lost
 
 
-async def check_address(reactor: Any, settings: DestinationSettings, url: RtmpUrl) -> Report:
+async def check_address(reactor: Any, settings: DestinationSettings, url: RtmpUrl) -> CheckReport:
     """Connect to one address, ask to publish, send nothing, and say goodbye."""
     clock = steady(IReactorTime(reactor))
     watch = _Stopwatch(clock)
@@ -148,10 +148,10 @@ async def check_address(reactor: Any, settings: DestinationSettings, url: RtmpUr
         watch.failed(Failure(), expected)
     else:
         await _check_that_it_stays_open(publisher, clock, watch)
-    return Report(settings.name, str(url), tuple(watch.steps))
+    return CheckReport(settings.name, str(url), tuple(watch.steps))
 
 
-async def check_destinations(reactor: Any, destinations: Iterable[DestinationSettings]) -> list[Report]:
+async def check_destinations(reactor: Any, destinations: Iterable[DestinationSettings]) -> list[CheckReport]:
     """Check every address of all enabled destinations, one after the other."""
     reports = []
     for settings in destinations:

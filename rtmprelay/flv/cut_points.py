@@ -63,7 +63,7 @@ class CutPoint:
 
 
 @attrs.frozen
-class Part:
+class FilePart:
     """The tags from `begin` up to `end`, which can be decoded without those before."""
 
     begin: int
@@ -188,7 +188,7 @@ class CutPoints:
 
     # -- what was found --------------------------------------------------------------------------------------
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[FilePart]:
         """All parts, one after the other without a gap. The last one ends with the file, which may be still growing."""
         points = self._keyframes if self._has_pictures else self._sounds
         if self.begin_ms is None:
@@ -198,7 +198,7 @@ class CutPoints:
         starts += [point for point in points[1:] if point.time_ms >= 1]
         ends = CutPoint(max(self.end_ms, starts[-1].time_ms + 1), self.end)
         for here, following in pairwise([*starts, ends]):
-            yield Part(here.position, following.position, here.time_ms, following.time_ms - here.time_ms)
+            yield FilePart(here.position, following.position, here.time_ms, following.time_ms - here.time_ms)
 
 
 def read_tags_at(read: Read, position: int, most_bytes: int, end: int) -> tuple[list[FlvTag], int]:

@@ -22,7 +22,7 @@ _HOLD_BACK_PARTS = 3
 
 
 @attrs.frozen
-class Report:
+class RenditionReport:
     """Where another rendition is (EXT-X-RENDITION-REPORT)."""
 
     uri: str
@@ -50,7 +50,7 @@ class MediaPlaylist:
         until = _SKIP_UNTIL_TARGETS * (self.window.targets.duration or 1)
         return until if self.window_seconds > until else None
 
-    def text(self, skip: bool = False, query: str = "", reports: Sequence[Report] = ()) -> str:
+    def text(self, skip: bool = False, query: str = "", reports: Sequence[RenditionReport] = ()) -> str:
         """The playlist as it is now.
 
         Args:
@@ -59,7 +59,7 @@ class MediaPlaylist:
         """
         return "\n".join(self._lines(skip, f"?{query}" if query else "", reports)) + "\n"
 
-    def _lines(self, skip: bool, query: str, reports: Sequence[Report]) -> Iterator[str]:
+    def _lines(self, skip: bool, query: str, reports: Sequence[RenditionReport]) -> Iterator[str]:
         window, targets = self.window, self.window.targets
         listed = window.listed
         yield "#EXTM3U"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import attrs
 
-from rtmprelay.flv.cut_points import Part
+from rtmprelay.flv.cut_points import FilePart
 
 #: The name of the beginning that all segments share.
 INIT_NAME = "init.mp4"
@@ -30,7 +30,7 @@ class ByteRange:
     end: int
 
 
-def segment_name(part: Part) -> str:
+def segment_name(part: FilePart) -> str:
     """A segment is named by its place in the file, so that it stays the same when the file grows or gets an index."""
     return f"{part.begin}-{part.end}.m4s"
 
@@ -45,7 +45,7 @@ def read_segment_name(name: str) -> ByteRange | None:
 
 
 def recorded_playlist(
-    parts: Iterable[Part], *, growing: bool, started: float | None = None, query: str = ""
+    parts: Iterable[FilePart], *, growing: bool, started: float | None = None, query: str = ""
 ) -> str:
     """The playlist of a recording.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import attrs
 
-from rtmprelay.mp4.fragment_boxes import AUDIO_ENTRY, KEY_PICTURE, VIDEO_ENTRY, Run
+from rtmprelay.mp4.fragment_boxes import AUDIO_ENTRY, KEY_PICTURE, VIDEO_ENTRY, SampleRun
 from rtmprelay.mp4.fragments import SOUND_TOLERANCE_MS, packet_length
 from rtmprelay.mp4.tracks import AudioTrack, VideoTrack
 
@@ -57,7 +57,7 @@ class Pictures:
     def add(self, time: int, shown: int, flags: int, data: bytes | memoryview) -> None:
         self._waiting.append(Picture(time, shown, flags, data))
 
-    def take(self, end: int) -> Run | None:
+    def take(self, end: int) -> SampleRun | None:
         """The pictures that are decoded before `end`; the last of them lasts until then."""
         count = sum(picture.time < end for picture in self._waiting)
         taken, self._waiting = self._waiting[:count], self._waiting[count:]
@@ -74,7 +74,7 @@ class Pictures:
             for picture, time, following in zip(taken, times, [*times[1:], end], strict=True)
         )
         self._end = end
-        return Run(self._track.track_id, times[0], entries, [picture.data for picture in taken])
+        return SampleRun(self._track.track_id, times[0], entries, [picture.data for picture in taken])
 
 
 def _within(composition_ms: int) -> int:
@@ -119,7 +119,7 @@ class Packets:
     def add(self, time_ms: int, data: bytes | memoryview) -> None:
         self._waiting.append(_Packet(self.next_time(time_ms), packet_length(self._track, data), data))
 
-    def take(self, end: int, ends_there: bool) -> Run | None:
+    def take(self, end: int, ends_there: bool) -> SampleRun | None:
         """The packets that begin before `end`.
 
         Args:
@@ -141,4 +141,4 @@ class Packets:
             for packet, time, following in zip(taken, times, [*times[1:], after], strict=True)
         )
         self._end = after
-        return Run(self._track.track_id, times[0], entries, [packet.data for packet in taken])
+        return SampleRun(self._track.track_id, times[0], entries, [packet.data for packet in taken])

@@ -31,7 +31,7 @@ AUDIO_ENTRY = struct.Struct(">II")
 
 
 @attrs.frozen
-class Run:
+class SampleRun:
     """The samples of one track in a fragment.
 
     Attributes:
@@ -56,7 +56,7 @@ def picture_flags(content: Content) -> int:
     return DISPOSABLE_PICTURE if content.disposable else INTER_PICTURE
 
 
-def fragment(runs: Sequence[Run], number: int = 0) -> bytes:
+def fragment(runs: Sequence[SampleRun], number: int = 0) -> bytes:
     """`moof` and `mdat` of these runs."""
     moof_size = MOOF.size + sum(TRAF.size + len(run.entries) for run in runs)
     parts: list[bytes | memoryview] = [MOOF.pack(moof_size, b"moof", 16, b"mfhd", 0, number)]
@@ -70,7 +70,7 @@ def fragment(runs: Sequence[Run], number: int = 0) -> bytes:
     return b"".join(parts)
 
 
-def _traf(run: Run, offset: int) -> bytes:
+def _traf(run: SampleRun, offset: int) -> bytes:
     flags = _VIDEO_RUN_FLAGS if run.track_id == VIDEO_TRACK_ID else _AUDIO_RUN_FLAGS
     size = TRAF.size + len(run.entries)
     header = (size, b"traf", 16, b"tfhd", _TFHD_FLAGS, run.track_id)

@@ -30,7 +30,7 @@ from rtmprelay.mp4.fragment_boxes import (
     MOOF,
     TRAF,
     VIDEO_ENTRY,
-    Run,
+    SampleRun,
     fragment,
     picture_flags,
 )
@@ -109,7 +109,7 @@ class FragmentEncoder:
         packets: list[_Sample] = []
         for frame in frames:
             self._sort(frame, pictures, packets)
-        runs: list[Run] = []
+        runs: list[SampleRun] = []
         if pictures and self.video is not None:
             runs.append(_picture_run(self.video, pictures))
         if packets and self.audio is not None:
@@ -135,7 +135,7 @@ class FragmentEncoder:
         return None, None
 
 
-def _picture_run(track: VideoTrack, pictures: Sequence[_Sample]) -> Run:
+def _picture_run(track: VideoTrack, pictures: Sequence[_Sample]) -> SampleRun:
     """Pictures last until the next one. Where time stands still or runs backwards, decoding goes on by one tick."""
     first_ms = pictures[0].timestamp_ms
     decode_times: list[int] = []
@@ -155,14 +155,16 @@ def _picture_run(track: VideoTrack, pictures: Sequence[_Sample]) -> Run:
             pictures, decode_times, shown_times, [*decode_times[1:], end], strict=True
         )
     )
-    return Run(track.track_id, _unplaced(first_ms, end), entries, [picture.data for picture in pictures])
+    return SampleRun(
+        track.track_id, _unplaced(first_ms, end), entries, [picture.data for picture in pictures]
+    )
 
 
 def _within(composition_ms: int) -> int:
     return max(-_MAX_SAMPLE_MS, min(composition_ms, _MAX_SAMPLE_MS))
 
 
-def _sound_run(track: AudioTrack, packets: Sequence[_Sample]) -> Run:
+def _sound_run(track: AudioTrack, packets: Sequence[_Sample]) -> SampleRun:
     """Packets last as long as they have samples, unless the timestamps say that some are missing."""
     first_ms = packets[0].timestamp_ms
     rate = track.timescale
@@ -181,7 +183,7 @@ def _sound_run(track: AudioTrack, packets: Sequence[_Sample]) -> Run:
         AUDIO_ENTRY.pack(length, len(packet.data)) for length, packet in zip(lengths, packets, strict=True)
     )
     unplaced = _unplaced(first_ms, time + lengths[-1])
-    return Run(track.track_id, unplaced, entries, [packet.data for packet in packets])
+    return SampleRun(track.track_id, unplaced, entries, [packet.data for packet in packets])
 
 
 def _unplaced(first_ms: int, length: int) -> int:

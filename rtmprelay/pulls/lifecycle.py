@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 
 
-class Lifecycle(Protocol):
+class PullLifecycle(Protocol):
     """What can happen to a fetch. All inputs return None, so that one may come while another is being handled."""
 
     def start(self) -> None:
@@ -44,9 +44,9 @@ class Lifecycle(Protocol):
         """Nobody wants the stream any more."""
 
 
-def build_machine(fetch: type[Fetch]) -> Callable[[Fetch], Lifecycle]:
+def build_machine(fetch: type[Fetch]) -> Callable[[Fetch], PullLifecycle]:
     """Make the machine that calls these methods of a fetch."""
-    machine = TypeMachineBuilder(Lifecycle, fetch)
+    machine = TypeMachineBuilder(PullLifecycle, fetch)
     idle = machine.state("idle")
     connecting = machine.state("connecting")
     playing = machine.state("playing")
@@ -56,41 +56,41 @@ def build_machine(fetch: type[Fetch]) -> Callable[[Fetch], Lifecycle]:
     ending = machine.state("ending")
     ended = machine.state("ended")
 
-    idle.upon(Lifecycle.start).to(connecting)(_do(fetch.connect))
-    connecting.upon(Lifecycle.accepted).to(playing)(_do(fetch.connected))
-    connecting.upon(Lifecycle.failed).to(waiting)(_do(fetch.wait_after_failure))
-    playing.upon(Lifecycle.lost).to(waiting)(_do(fetch.wait_after_loss))
-    waiting.upon(Lifecycle.retry).to(connecting)(_do(fetch.connect))
+    idle.upon(PullLifecycle.start).to(connecting)(_do(fetch.connect))
+    connecting.upon(PullLifecycle.accepted).to(playing)(_do(fetch.connected))
+    connecting.upon(PullLifecycle.failed).to(waiting)(_do(fetch.wait_after_failure))
+    playing.upon(PullLifecycle.lost).to(waiting)(_do(fetch.wait_after_loss))
+    waiting.upon(PullLifecycle.retry).to(connecting)(_do(fetch.connect))
 
-    connecting.upon(Lifecycle.reconnect).to(restarting)(_do(fetch.cancel_attempt))
-    playing.upon(Lifecycle.reconnect).to(restarting)(_do(fetch.end_connection))
-    waiting.upon(Lifecycle.reconnect).to(connecting)(_do(fetch.connect_now))
-    restarting.upon(Lifecycle.accepted).loop()(_do(fetch.accepted_too_late))
-    restarting.upon(Lifecycle.failed).to(connecting)(_do(fetch.connect_again))
-    restarting.upon(Lifecycle.lost).to(connecting)(_do(fetch.connect_again))
+    connecting.upon(PullLifecycle.reconnect).to(restarting)(_do(fetch.cancel_attempt))
+    playing.upon(PullLifecycle.reconnect).to(restarting)(_do(fetch.end_connection))
+    waiting.upon(PullLifecycle.reconnect).to(connecting)(_do(fetch.connect_now))
+    restarting.upon(PullLifecycle.accepted).loop()(_do(fetch.accepted_too_late))
+    restarting.upon(PullLifecycle.failed).to(connecting)(_do(fetch.connect_again))
+    restarting.upon(PullLifecycle.lost).to(connecting)(_do(fetch.connect_again))
 
-    connecting.upon(Lifecycle.end).to(ending)(_do(fetch.leave_attempt))
-    restarting.upon(Lifecycle.end).to(ending)(_do(fetch.leave))
-    playing.upon(Lifecycle.end).to(ending)(_do(fetch.leave_connection))
-    waiting.upon(Lifecycle.end).to(ended)(_do(fetch.leave_at_once))
-    ending.upon(Lifecycle.accepted).loop()(_do(fetch.accepted_too_late))
-    ending.upon(Lifecycle.failed).to(ended)(_do(fetch.finish))
-    ending.upon(Lifecycle.lost).to(ended)(_do(fetch.finish))
-    ended.upon(Lifecycle.end).loop()(_do(fetch.confirm_end))
+    connecting.upon(PullLifecycle.end).to(ending)(_do(fetch.leave_attempt))
+    restarting.upon(PullLifecycle.end).to(ending)(_do(fetch.leave))
+    playing.upon(PullLifecycle.end).to(ending)(_do(fetch.leave_connection))
+    waiting.upon(PullLifecycle.end).to(ended)(_do(fetch.leave_at_once))
+    ending.upon(PullLifecycle.accepted).loop()(_do(fetch.accepted_too_late))
+    ending.upon(PullLifecycle.failed).to(ended)(_do(fetch.finish))
+    ending.upon(PullLifecycle.lost).to(ended)(_do(fetch.finish))
+    ended.upon(PullLifecycle.end).loop()(_do(fetch.confirm_end))
 
     # What changes nothing.
-    ending.upon(Lifecycle.end).loop().returns(None)
+    ending.upon(PullLifecycle.end).loop().returns(None)
     for goes in (restarting, ending, ended):
-        goes.upon(Lifecycle.reconnect).loop().returns(None)
+        goes.upon(PullLifecycle.reconnect).loop().returns(None)
     return machine.build()
 
 
 def _do(
     action: Callable[Concatenate[Fetch, _P], None],
-) -> Callable[Concatenate[Lifecycle, Fetch, _P], None]:
+) -> Callable[Concatenate[PullLifecycle, Fetch, _P], None]:
     """A fetch's method, as a transition calls it."""
 
-    def output(_lifecycle: Lifecycle, fetch: Fetch, /, *args: _P.args, **kwargs: _P.kwargs) -> None:
+    def output(_lifecycle: PullLifecycle, fetch: Fetch, /, *args: _P.args, **kwargs: _P.kwargs) -> None:
         action(fetch, *args, **kwargs)
 
     output.__name__ = action.__name__

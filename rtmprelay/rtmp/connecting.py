@@ -75,7 +75,7 @@ class Connecting:
                 connection.session.accept(request.request_id)
             else:
                 connection.session.reject(request.request_id, StatusCode.CONNECT_REJECTED, refusal)
-            connection.close_soon("a notice of another node")
+            connection.goodbye.close_soon("a notice of another node")
             connection.flush()
 
         connection.factory.take_notice(node).addCallback(answered).addErrback(connection.handling_failed)
@@ -124,4 +124,4 @@ class Connecting:
                     reason=reason,
                 )
             )
-        connection.close_soon(reason)
+        connection.goodbye.close_soon(reason)

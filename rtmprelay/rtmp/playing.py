@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @implementer(IFrameSubscriber)
-class Player(Consumer):
+class RtmpPlayer(Consumer):
     """One `play` of a client: a consumer that also tells the client when the publisher leaves and returns."""
 
     audience = "rtmp"
@@ -70,7 +70,7 @@ class Playing:
 
     def __init__(self, connection: RtmpServerProtocol) -> None:
         self.connection = connection
-        self.players: dict[int, Player] = {}
+        self.players: dict[int, RtmpPlayer] = {}
 
     def has(self, stream_id: int) -> bool:
         """Whether the client plays on this message stream."""
@@ -82,7 +82,7 @@ class Playing:
 
     def _refused(self, request: PlayRequested, verdict: Verdict) -> None:
         self._reject(request, StatusCode.PLAY_FAILED, verdict.reason)
-        self.connection.request_refused(verdict.reason)
+        self.connection.goodbye.request_refused(verdict.reason)
 
     def _reject(self, request: PlayRequested, code: str, reason: str) -> None:
         connection = self.connection
@@ -103,7 +103,7 @@ class Playing:
             stream = connection.factory.registry.watchable(key)
         except StreamNotFoundError as missing:
             self._reject(request, StatusCode.PLAY_STREAM_NOT_FOUND, str(missing))
-            connection.count_refusal()
+            connection.goodbye.count_refusal()
             return
         except LimitExceededError as full:
             self._refused(request, refused(str(full)))
@@ -111,7 +111,7 @@ class Playing:
         connection.session.accept(request.request_id)
         # The answer must arrive before the first frame.
         connection.flush()
-        player = Player(self, request, stream, now)
+        player = RtmpPlayer(self, request, stream, now)
         if connection.is_transport_full:
             player.transport_full()
         self.players[request.stream_id] = player
@@ -175,7 +175,7 @@ class Playing:
         """End a play for the operator, or because it is not allowed any more."""
         self.connection.session.end_stream(stream_id, "error", StatusCode.PLAY_FAILED, reason)
         self._end(stream_id, reason)
-        self.connection.close_soon(reason)
+        self.connection.goodbye.close_soon(reason)
 
     def connection_lost(self, reason: str) -> None:
         """End all plays because the client is gone."""

@@ -131,7 +131,7 @@ class Publishing:
         code = StatusCode.PUBLISH_BAD_NAME if verdict.is_busy else StatusCode.PUBLISH_DENIED
         self._reject(request, code, verdict.reason)
         if not verdict.is_busy:
-            self.connection.request_refused(verdict.reason)
+            self.connection.goodbye.request_refused(verdict.reason)
 
     def _reject(self, request: PublishRequested, code: str, reason: str) -> None:
         connection = self.connection
@@ -193,13 +193,13 @@ class Publishing:
         reason = "another publisher took over because this one was silent"
         self.connection.session.end_stream(stream_id, "error", StatusCode.PUBLISH_BAD_NAME, reason)
         self._end(stream_id, reason, clean=False)
-        self.connection.close_unless_used(reason)
+        self.connection.goodbye.close_unless_used(reason)
 
     def end(self, stream_id: int, reason: str) -> None:
         """End a publish for the operator. The end is clean: destinations do not wait for the publisher to return."""
         self.connection.session.end_stream(stream_id, "error", StatusCode.PUBLISH_DENIED, reason)
         self._end(stream_id, reason, clean=True)
-        self.connection.close_soon(reason)
+        self.connection.goodbye.close_soon(reason)
 
     def server_stops(self) -> None:
         """End all publishes, and tell the client why."""

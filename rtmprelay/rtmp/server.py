@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from twisted.internet.defer import CancelledError
-from twisted.internet.interfaces import IAddress, IDelayedCall
+from twisted.internet.interfaces import IAddress
 from twisted.python.failure import Failure
 from typing_extensions import override
 
@@ -19,8 +19,9 @@ from rtmprelay.media import MediaFrame
 from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.rtmp.connecting import Connecting
 from rtmprelay.rtmp.connection import RtmpConnection
+from rtmprelay.rtmp.goodbye import Goodbye
 from rtmprelay.rtmp.permission import Permissions
-from rtmprelay.rtmp.playing import Player, Playing
+from rtmprelay.rtmp.playing import Playing, RtmpPlayer
 from rtmprelay.rtmp.publishing import Publishing
 from rtmprelay.rtmp.reading_pace import Reading
 from rtmprelay.rtmp.recheck import Granted
@@ -49,12 +50,6 @@ from rtmprelay.session.timeouts import RateLimit
 
 if TYPE_CHECKING:
     from rtmprelay.rtmp.server_factory import RtmpServerFactory
-
-#: Seconds between a refusal and the close, for the client to read the reason.
-_TIME_TO_READ_REFUSAL = 1.0
-
-#: Refused requests of one connection: a client with more of them is guessing keys.
-_MOST_REFUSALS = 10
 
 #: Message streams created and unknown commands of one connection that are told: real clients have two or three.
 _MOST_SMALL_EVENTS = 20
@@ -97,11 +92,10 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         self.unread = UnreadSocket(self, self._publishing)
         self._began = now
         self._statistics_due = now + settings.statistics_interval
-        self._close_timer: IDelayedCall | None = None
+        self.goodbye = Goodbye(self, factory.clock)
         self._reading: Reading | None = None
         most = settings.max_publisher_kbps
         self._bitrate = None if most is None else RateLimit("max_publisher_kbps", most * 125, now)
-        self._refusals = 0
         self._was_rejected = False
         self._small_events = 0
         # What was allowed last on each message stream.
@@ -224,7 +218,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         self.emit(events.ConnectionOpened(connection=self.connection_id, peer=self.peer))
 
     @override
-    def consumers(self) -> Iterable[Player]:
+    def consumers(self) -> Iterable[RtmpPlayer]:
         return self._playing.players.values()
 
     @override
@@ -254,8 +248,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
     def closed(self, reason: str) -> None:
         self.permissions.withdraw_all()
         self._connecting.cancel()
-        if self._close_timer is not None:
-            self._close_timer.cancel()
+        self.goodbye.cancel()
         if self._reading is not None:
             self._reading.ended()
         self._publishing.connection_lost(reason)
@@ -283,6 +276,11 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
     def publishes(self) -> bool:
         """Whether the client publishes now."""
         return bool(self._publishing.publications)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the client publishes, plays or waits for a verdict."""
+        return self.publishes or bool(self._playing.players) or self.permissions.is_pending
 
     def ask_to_reconnect(self) -> None:
         """Ask the client to connect anew, if it understands that; all others notice nothing."""
@@ -382,7 +380,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         ):
             self.dataReceived = _discard  # type: ignore[method-assign]
             self.session.forget()
-            self.close_soon(str(error))
+            self.goodbye.close_soon(str(error))
             return
         super().handling_failed(failure)
 
@@ -391,32 +389,3 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         if self.session.trust.may_publish:
             return super().most_unread_replies()
         return "unread_replies_before_publish", self._limits.unread_replies_before_publish
-
-    # -- closing ---------------------------------------------------------------------------------------------
-
-    def request_refused(self, reason: str) -> None:
-        """Close a client that was refused, unless it also publishes or plays. Most clients close by themselves."""
-        if not self.count_refusal():
-            self.close_soon(reason)
-
-    def count_refusal(self) -> bool:
-        """Close the client if it was refused too often: it is guessing. The result says whether it was."""
-        self._refusals += 1
-        if self._refusals <= _MOST_REFUSALS:
-            return False
-        self.close_politely(f"it was refused {self._refusals} times")
-        return True
-
-    def close_soon(self, reason: str) -> None:
-        """Close in a moment. A client that is cut off while it sends never reads the reason of the refusal."""
-        self.flush()
-        if self._close_timer is None:
-            self._close_timer = self._clock.callLater(_TIME_TO_READ_REFUSAL, self.close_unless_used, reason)
-
-    def close_unless_used(self, reason: str) -> None:
-        """Close, unless the client publishes, plays or waits for a verdict."""
-        self._close_timer = None
-        if self._publishing.publications or self._playing.players or self.permissions.is_pending:
-            self.flush()
-        else:
-            self.close_politely(reason)

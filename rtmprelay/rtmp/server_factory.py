@@ -51,7 +51,7 @@ def _refuse_notice(node: NodePass) -> Deferred[str | None]:
     return succeed("this relay is in no cluster")
 
 
-class RefusedConnection(Protocol):
+class RefusedRtmpConnection(Protocol):
     """Aborts a refused connection as soon as it is made.
 
     If `buildProtocol` returned None instead, Twisted would keep the connection open under TLS and the PROXY protocol.
@@ -139,7 +139,7 @@ class RtmpServerFactory(_ServerFactory):
     def buildProtocol(self, addr: IAddress | None) -> Protocol:  # type: ignore[override]
         if self._stopping:
             self._refuse(addr, "stopping", "the server stops")
-            return RefusedConnection()
+            return RefusedRtmpConnection()
         try:
             self._refuse_banned(host_of(addr))
             if self.open_files is not None:
@@ -147,7 +147,7 @@ class RtmpServerFactory(_ServerFactory):
             self._admission.check(host_of(addr), self.clock.seconds())
         except LimitExceededError as error:
             self._refuse(addr, error.limit, str(error))
-            return RefusedConnection()
+            return RefusedRtmpConnection()
         self._last_number += 1
         protocol = RtmpServerProtocol(self, f"c{self._last_number:06d}", addr)
         self._connections[protocol.connection_id] = protocol

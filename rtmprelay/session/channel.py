@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import assert_never
 
 from rtmprelay.wire.chunk_writer import ChunkWriter
@@ -124,6 +125,10 @@ class MessageChannel:
                 pass
             case _:
                 assert_never(message)
+
+    def send_all(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self.send(message)
 
     def bytes_to_send(self) -> bytes:
         """Return and remove the bytes to write now."""

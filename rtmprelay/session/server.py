@@ -34,7 +34,7 @@ from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.commands import StatusCode
 from rtmprelay.wire.handshake import ServerHandshake
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE, WINDOW_ACKNOWLEDGEMENT_SIZE, ConnectionLimits
-from rtmprelay.wire.messages import BandwidthLimit, Command, Message, SetPeerBandwidth, from_raw
+from rtmprelay.wire.messages import BandwidthLimit, Command, SetPeerBandwidth, from_raw
 from rtmprelay.wire.names import Application, StreamKey, read_application, read_stream_name
 
 #: The names of answers. A server makes no calls, so a client has none to answer; they get no reply.
@@ -281,7 +281,7 @@ class ServerSession:
         stream = self._streams.get(stream_id)
         if stream is None or stream.role is not Role.PLAYING:
             return
-        self._send_all(replies.paused(stream_id) if paused else replies.resumed(stream_id))
+        self.channel.send_all(replies.paused(stream_id) if paused else replies.resumed(stream_id))
         reports.append(PlayPaused(stream_id, paused))
 
     def _on_reception(
@@ -330,7 +330,7 @@ class ServerSession:
         elif isinstance(request, StreamRequest):
             request.stream.accepted()
             if request.play is not None:
-                self._send_all(
+                self.channel.send_all(
                     replies.play_started(request.stream.stream_id, request.key, request.play.reset)
                 )
                 return
@@ -339,7 +339,7 @@ class ServerSession:
             if self._fc_publish_announced:
                 self._fc_publish_announced = False
                 self.channel.send(replies.fc_notice("onFCPublish", StatusCode.PUBLISH_START))
-            self._send_all(replies.publish_started(request.stream.stream_id, request.key))
+            self.channel.send_all(replies.publish_started(request.stream.stream_id, request.key))
 
     def reject(self, request_id: int, code: str, description: str) -> None:
         """Refuse a request, with a code that encoders and players understand."""
@@ -358,11 +358,11 @@ class ServerSession:
 
     def notify_unpublished(self, stream_id: int, key: StreamKey) -> None:
         """Tell a player that the publisher of its stream has gone."""
-        self._send_all(replies.unpublished(stream_id, key))
+        self.channel.send_all(replies.unpublished(stream_id, key))
 
     def notify_published(self, stream_id: int, key: StreamKey) -> None:
         """Tell a player that the publisher of its stream is back."""
-        self._send_all(replies.published_again(stream_id, key))
+        self.channel.send_all(replies.published_again(stream_id, key))
 
     def end_stream(self, stream_id: int, level: str, code: str, description: str) -> None:
         """End a publish or play from our side and give the reason, unless the client has ended it already."""
@@ -370,10 +370,6 @@ class ServerSession:
         if stream is not None and stream.role is not Role.IDLE:
             self._make_idle(stream)
             self.channel.send(commands.on_status(stream_id, level, code, description))
-
-    def _send_all(self, messages: list[Message]) -> None:
-        for message in messages:
-            self.channel.send(message)
 
     # -- time and state --------------------------------------------------------------------------------------
 
@@ -384,18 +380,11 @@ class ServerSession:
 
     def next_deadline(self) -> float | None:
         """When the client will have been too slow if nothing arrives until then; None while it plays."""
-        timeouts = self._timeouts
-        message = timeouts.message_deadline
-        if self._plays:
-            return message
-        deadline = timeouts.deadline(self._connection.state.phase)
-        return deadline if message is None else min(deadline, message)
+        return self._timeouts.next_deadline(self.phase, self._plays)
 
     def check_deadline(self, now: float) -> None:
         """Raise if the client has been too slow."""
-        self._timeouts.check_message(now)
-        if not self._plays:
-            self._timeouts.check(self._connection.state.phase, now)
+        self._timeouts.check(self.phase, self._plays, now)
 
     @property
     def _plays(self) -> bool:

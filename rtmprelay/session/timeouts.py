@@ -93,6 +93,14 @@ class Timeouts:
                 "message_timeout", f"a message was not complete within {self._limits.message_timeout:g} s"
             )
 
+    def next_deadline(self, phase: Phase, plays: bool) -> float | None:
+        """When the client will have been too slow if nothing arrives until then; None while it plays."""
+        message = self.message_deadline
+        if plays:
+            return message
+        deadline = self.deadline(phase)
+        return deadline if message is None else min(deadline, message)
+
     def phase_began(self, now: float) -> None:
         """The connection has come one step further: its next deadline starts here."""
         self._phase_began = self.last_message = now
@@ -105,9 +113,10 @@ class Timeouts:
             return self._phase_began + self._limits.connect_timeout
         return self.last_message + self._limits.idle_timeout
 
-    def check(self, phase: Phase, now: float) -> None:
+    def check(self, phase: Phase, plays: bool, now: float) -> None:
         """Raise if the client has been too slow."""
-        if now < self.deadline(phase):
+        self.check_message(now)
+        if plays or now < self.deadline(phase):
             return
         limits = self._limits
         if phase is Phase.HANDSHAKE:

@@ -19,7 +19,7 @@ from rtmprelay.hls.signing import PARAMETER
 from rtmprelay.hls.variant_groups import relative_path
 from rtmprelay.outputs.hls.broadcast import HlsBroadcast
 from rtmprelay.outputs.hls.service import Hls
-from rtmprelay.outputs.hls.viewers import Client, HlsViewer
+from rtmprelay.outputs.hls.viewers import HlsClient, HlsViewer
 from rtmprelay.web.media_gate import MediaGate
 from rtmprelay.web.server.request import RelayRequest, Result
 from rtmprelay.web.server.responses import BEARER_CHALLENGE, Headers, HttpError, Response
@@ -304,6 +304,6 @@ def _parameters(request: RelayRequest) -> dict[str, str]:
     return dict(reversed(pairs))
 
 
-def _client(request: RelayRequest) -> Client:
+def _client(request: RelayRequest) -> HlsClient:
     host = str(getattr(request.getClientAddress(), "host", ""))
-    return Client(host, request.peer, request.header(b"User-Agent")[:200])
+    return HlsClient(host, request.peer, request.header(b"User-Agent")[:200])

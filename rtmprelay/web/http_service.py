@@ -16,7 +16,7 @@ from rtmprelay.access.refused_addresses import RefusedAddresses
 from rtmprelay.hls.signing import UriSigner
 from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.outputs.http_viewer import LiveMediaSettings
-from rtmprelay.web.api.control import Control, RelayControl
+from rtmprelay.web.api.control import Control, ControllableRelay
 from rtmprelay.web.api.routes import Routes
 from rtmprelay.web.api.sampling import RateSampler
 from rtmprelay.web.api.status import RelayView, StatusDocuments
@@ -27,8 +27,9 @@ from rtmprelay.web.hls import HlsMedia
 from rtmprelay.web.live_media import LiveMedia
 from rtmprelay.web.media_gate import MediaGate
 from rtmprelay.web.media_routes import MediaRoutes
-from rtmprelay.web.metrics.collector import HttpFigures, MetricsPage, RelayCollector
+from rtmprelay.web.metrics.collector import HttpFigures, RelayCollector
 from rtmprelay.web.metrics.measurements import EventCounts, ReactorLag, StreamLabels
+from rtmprelay.web.metrics.page import MetricsPage
 from rtmprelay.web.page import Pages
 from rtmprelay.web.recordings.library import RecordingLibrary
 from rtmprelay.web.recordings.routes import RecordedMedia
@@ -42,7 +43,7 @@ from rtmprelay.web.server.threads import InThread, at_once
 from rtmprelay.web.settings import HttpSettings
 
 
-class Relay(RelayView, RelayControl, Protocol):
+class Relay(RelayView, ControllableRelay, Protocol):
     """What the HTTP part reads and changes in the relay."""
 
 

@@ -54,7 +54,7 @@ def file_id_of(path: str) -> str:
 
 
 @attrs.frozen
-class Place:
+class FileLocation:
     """Where recordings are looked for.
 
     Attributes:
@@ -77,7 +77,7 @@ class Listing:
     """What was found, each file once, by its path."""
 
     files: dict[str, FoundFile]
-    places: tuple[Place, ...]
+    places: tuple[FileLocation, ...]
 
     def covers(self, path: str) -> bool:
         """Whether a file of this path would have been found."""
@@ -96,7 +96,7 @@ def find_recordings(names: Iterable[str], warn: Callable[[str], None] = lambda _
         CatalogueError: Whether it is there cannot be told, or it may not be named like this.
     """
     files: dict[str, FoundFile] = {}
-    places: list[Place] = []
+    places: list[FileLocation] = []
     for name in names:
         place, found = _look_at_uri(name) if is_uri(name) else _look_at_local(name, warn)
         places.append(place)
@@ -104,10 +104,10 @@ def find_recordings(names: Iterable[str], warn: Callable[[str], None] = lambda _
     return Listing(files, tuple(places))
 
 
-def place_of(name: str) -> Place:
+def place_of(name: str) -> FileLocation:
     """A place that need not be there any more."""
     path = name.rstrip("/") if is_uri(name) else _local(name)
-    return Place(path, path if is_pattern(name) else None)
+    return FileLocation(path, path if is_pattern(name) else None)
 
 
 def check_places(names: Iterable[str]) -> None:
@@ -137,18 +137,18 @@ def _check_pattern(name: str, path: str) -> None:
         raise NothingThereError(f"There is no folder {folder}, where {name} is to be looked for.")
 
 
-def _look_at_local(name: str, warn: Callable[[str], None]) -> tuple[Place, list[FoundFile]]:
+def _look_at_local(name: str, warn: Callable[[str], None]) -> tuple[FileLocation, list[FoundFile]]:
     path = _local(name)
     if os.path.isdir(path):
-        return Place(path), list(_files_below(path, warn))
+        return FileLocation(path), list(_files_below(path, warn))
     if os.path.exists(path):
-        return Place(path), _stat(path, warn)
+        return FileLocation(path), _stat(path, warn)
     _check_pattern(name, path)
     matched = sorted(glob.glob(path, recursive=True))
     found = [file for match in matched if os.path.isfile(match) for file in _stat(match, warn)]
     for folder in filter(os.path.isdir, matched):
         found += _files_below(folder, warn)
-    return Place(path, path), found
+    return FileLocation(path, path), found
 
 
 def _files_below(folder: str, warn: Callable[[str], None]) -> Iterator[FoundFile]:
@@ -201,15 +201,15 @@ def _stat(path: str, warn: Callable[[str], None]) -> list[FoundFile]:
 # -- other file systems --------------------------------------------------------------------------------------
 
 
-def _look_at_uri(name: str) -> tuple[Place, list[FoundFile]]:
+def _look_at_uri(name: str) -> tuple[FileLocation, list[FoundFile]]:
     base = fixed_part(name)
     found = list_uri(name)
     if [file.path for file in found] == [base]:
-        return Place(name), found
+        return FileLocation(name), found
     recordings = [file for file in found if file.path.endswith(_SUFFIX)]
     if base == name:
-        return Place(name.rstrip("/")), recordings
-    place = Place(name, name)
+        return FileLocation(name.rstrip("/")), recordings
+    place = FileLocation(name, name)
     named = [file for file in found if matches(unquote(file.path), name)]
     return place, [*named, *(file for file in recordings if place.covers(file.path))]
 

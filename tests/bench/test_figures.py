@@ -10,11 +10,11 @@ from typing import Any
 import attrs
 import pytest
 
-from rtmprelay.bench.cases import Target, target_of
+from rtmprelay.bench.cases import Goal, target_of
 from rtmprelay.bench.measurement import share
 from rtmprelay.bench.processes import Sample, family, read_machine, read_stat, sample, unread_bytes
 from rtmprelay.bench.results import Case, Run, Surroundings, surroundings
-from rtmprelay.bench.rounds import Row, compare
+from rtmprelay.bench.rounds import ResultRow, compare
 from rtmprelay.bench.servers import NGINX, OURS, Contestant, Extras, nginx_configuration, ours_with_window
 from rtmprelay.bench.workers import BenchError
 from rtmprelay.errors import ConfigError
@@ -148,11 +148,11 @@ def test_target_depends_on_case_and_window(case: Case, window: str | None, targe
 def test_target_is_reached_when_all_bounds_are_kept(
     ratio: float | None, p99: float, expected: bool | None
 ) -> None:
-    assert Target(ratio=0.6, p99_ms=60.0).is_reached(ratio=ratio, p99_ms=p99) is expected
+    assert Goal(ratio=0.6, p99_ms=60.0).is_reached(ratio=ratio, p99_ms=p99) is expected
 
 
 def test_case_without_target_is_neither_reached_nor_missed() -> None:
-    assert Target().is_reached() is None
+    assert Goal().is_reached() is None
 
 
 # -- rounds --------------------------------------------------------------------------------------------------
@@ -235,7 +235,9 @@ def test_a_failure_is_kept_and_the_rest_goes_on() -> None:
 
 
 def test_one_noisy_run_of_three_leaves_the_row_without_doubts() -> None:
-    row = Row(CASE, OURS, {number: run_of(OURS, 1.0, NOISY if number == 0 else QUIET) for number in range(3)})
+    row = ResultRow(
+        CASE, OURS, {number: run_of(OURS, 1.0, NOISY if number == 0 else QUIET) for number in range(3)}
+    )
     assert row.doubts() == []
 
 

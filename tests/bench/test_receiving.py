@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from rtmprelay.bench import stream
-from rtmprelay.bench.connections import Connection
+from rtmprelay.bench.connections import LoadConnection
 from rtmprelay.bench.receiving import Account, Comparing, Counting, Receivers
 from rtmprelay.bench.tasks import Histogram, add_up, percentile_ms
 from rtmprelay.media import MediaFrame, MediaKind
@@ -49,7 +49,7 @@ def test_any_split_gives_the_same_count(sockets: tuple[socket.socket, socket.soc
     data = frames([1, 2, 3])
     for cut in range(0, len(data), 7):
         account = Account({})
-        counting = Counting(Connection(ours, Silent()), account)
+        counting = Counting(LoadConnection(ours, Silent()), account)
         for part in (data[:cut], data[cut:]):
             if part:
                 theirs.sendall(part)
@@ -61,7 +61,7 @@ def test_any_split_gives_the_same_count(sockets: tuple[socket.socket, socket.soc
 def test_bytes_one_at_a_time_give_the_same_count(sockets: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = sockets
     account = Account({})
-    counting = Counting(Connection(ours, Silent()), account)
+    counting = Counting(LoadConnection(ours, Silent()), account)
     for byte in frames([1, 2]):
         theirs.sendall(bytes([byte]))
         counting.readable()
@@ -72,13 +72,13 @@ def test_repeated_frame_counts_as_disordered(sockets: tuple[socket.socket, socke
     ours, theirs = sockets
     account = Account({})
     theirs.sendall(frames([1, 2, 2, 1, 3]))
-    Counting(Connection(ours, Silent()), account).readable()
+    Counting(LoadConnection(ours, Silent()), account).readable()
     assert (account.frames, account.disordered) == (3, 2)
 
 
 def test_read_without_data_keeps_the_connection_open(sockets: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = sockets
-    connection = Connection(ours, Silent())
+    connection = LoadConnection(ours, Silent())
     counting = Counting(connection, Account({}))
     counting.readable()
     assert connection.is_open
@@ -89,7 +89,7 @@ def test_read_without_data_keeps_the_connection_open(sockets: tuple[socket.socke
 
 def test_changed_byte_counts_as_corrupt(sockets: tuple[socket.socket, socket.socket]) -> None:
     account = Account({})
-    comparing = Comparing(Connection(sockets[0], Silent()), account)
+    comparing = Comparing(LoadConnection(sockets[0], Silent()), account)
     good = bytes(stream.OutgoingFrame(stream.AUDIO_PLACE, 65536).fill(0, 0, 1, measured=True))[8:]
     bad = bytes(stream.OutgoingFrame(stream.AUDIO_PLACE, 65536).fill(0, 0, 2, measured=True))[8:-1] + b"\0"
     outside = stream.PAYLOADS[0]
@@ -102,7 +102,7 @@ def test_changed_byte_counts_as_corrupt(sockets: tuple[socket.socket, socket.soc
 def test_closed_receiver_is_not_waited_for(sockets: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = sockets
     receivers = Receivers()
-    receiver = receivers.add(ours.fileno(), Connection(ours, Silent()), verify=False)
+    receiver = receivers.add(ours.fileno(), LoadConnection(ours, Silent()), verify=False)
     assert not receivers.have_all(1)
     theirs.close()
     receiver.readable()

@@ -13,16 +13,16 @@ import pytest
 from rtmprelay.bench import report
 from rtmprelay.bench.__main__ import main
 from rtmprelay.bench.cases import DEFAULT_WINDOW, QUICK, Plan, cases
-from rtmprelay.bench.plot import Line, cpu_plot, draw, latency_plot, spread, ticks
+from rtmprelay.bench.plot import PlotLine, cpu_plot, draw, latency_plot, spread, ticks
 from rtmprelay.bench.results import WORKLOADS, Case
-from rtmprelay.bench.rounds import Comparison, Row
+from rtmprelay.bench.rounds import Comparison, ResultRow
 from rtmprelay.bench.servers import NGINX, OURS, Contestant, ours_with_window
 from tests.bench.test_figures import NOISY, run_of
 
 
-def row_of(case: Case, server: Contestant, *cpu: float) -> Row:
+def row_of(case: Case, server: Contestant, *cpu: float) -> ResultRow:
     """Rounds that used so much."""
-    return Row(case, server, {number: run_of(server, used) for number, used in enumerate(cpu)})
+    return ResultRow(case, server, {number: run_of(server, used) for number, used in enumerate(cpu)})
 
 
 def fan_out(players: int, cpu: float) -> Comparison:
@@ -131,7 +131,7 @@ def test_plot_has_a_line_for_every_server(
 
 
 def test_plot_escapes_names() -> None:
-    ElementTree.fromstring(draw("<&>", "]]>", "%", [Line('a<b&"c', ((1, 2.0),))]))
+    ElementTree.fromstring(draw("<&>", "]]>", "%", [PlotLine('a<b&"c', ((1, 2.0),))]))
 
 
 def test_plot_without_fan_out_is_refused() -> None:

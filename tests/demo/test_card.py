@@ -11,7 +11,7 @@ import pytest
 
 from rtmprelay.demo.test_card import aac
 from rtmprelay.demo.test_card.card import BEEP_MS, FORMAT, block_column, clock_text, draw, timestamp_of
-from rtmprelay.demo.test_card.h264 import CELLS, SQUARE, Picture
+from rtmprelay.demo.test_card.h264 import CELLS, SQUARE, CardPicture
 from rtmprelay.demo.test_card.stream import GROUP, frames
 from rtmprelay.flv.container import encode_tag, file_header
 from rtmprelay.media import MediaKind
@@ -46,7 +46,7 @@ def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def expected_luma(picture: Picture) -> bytes:
+def expected_luma(picture: CardPicture) -> bytes:
     rows = (bytes(cell for cell in row for _ in range(CELL))[: FORMAT.width] for row in picture.luma)
     return b"".join(row * CELL for row in rows)[: FORMAT.width * FORMAT.height]
 

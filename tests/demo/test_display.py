@@ -21,7 +21,7 @@ from rtmprelay.demo.display import (
     table,
 )
 from rtmprelay.demo.tape import ReceivedTape, SentTape
-from rtmprelay.demo.verdict import ReceiverResult, Verdict
+from rtmprelay.demo.verdict import DemoVerdict, ReceiverResult
 from tests.helpers import group, start_frames
 
 ROWS = [
@@ -132,10 +132,10 @@ def tapes(missing: int = 0) -> tuple[SentTape, ReceivedTape]:
     return sent, received
 
 
-def verdict(missing: int = 0, failure: str | None = None, trouble: str | None = None) -> Verdict:
+def verdict(missing: int = 0, failure: str | None = None, trouble: str | None = None) -> DemoVerdict:
     sent, received = tapes(missing)
     results = [ReceiverResult.of(tapes()[1]), ReceiverResult.of(received, failure)]
-    return Verdict.of(sent, results, 2.0, "x.flv", trouble)
+    return DemoVerdict.of(sent, results, 2.0, "x.flv", trouble)
 
 
 def test_verdict_passes_when_all_got_the_same() -> None:
@@ -165,14 +165,14 @@ def test_verdict_passes_when_all_got_the_same() -> None:
         ),
         (verdict(failure="the disk is full"), "FAILED: player the disk is full"),
         (verdict(trouble="nobody came"), "FAILED: nobody came"),
-        (Verdict.of(SentTape(), [], 0.0), "FAILED: nothing was sent"),
+        (DemoVerdict.of(SentTape(), [], 0.0), "FAILED: nothing was sent"),
     ],
 )
-def test_verdict_says_what_failed(bad: Verdict, conclusion: str) -> None:
+def test_verdict_says_what_failed(bad: DemoVerdict, conclusion: str) -> None:
     assert not bad.passed
     assert bad.lines()[-1] == conclusion
     assert bad.as_json()["ok"] is False
 
 
 def test_verdict_without_receivers_does_not_pass() -> None:
-    assert not Verdict.of(tapes()[0], [], 1.0).passed
+    assert not DemoVerdict.of(tapes()[0], [], 1.0).passed

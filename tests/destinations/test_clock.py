@@ -79,7 +79,7 @@ def relay(monkeypatch: pytest.MonkeyPatch) -> SteppedRelay:
     # That is how `steady` tells a reactor from a clock that a test moves.
     alsoProvides(reactor, IReactorCore)
     make: Callable[..., StubServer] = lambda *_: server  # noqa: E731
-    monkeypatch.setattr("rtmprelay.service.transport_endpoint", make)
+    monkeypatch.setattr("rtmprelay.wiring.transport_endpoint", make)
     monkeypatch.setattr(SteadyClock, "seconds", lambda _: Clock.seconds(reactor))
     return SteppedRelay(reactor, server)
 

@@ -11,7 +11,7 @@ from twisted.internet.error import ConnectionRefusedError
 from twisted.internet.interfaces import IResolutionReceiver
 from twisted.internet.task import Clock
 
-from rtmprelay.destinations.preflight import Report, check_destinations
+from rtmprelay.destinations.preflight import CheckReport, check_destinations
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.wire.url import RtmpUrl
 from tests.destinations.harness import destination
@@ -51,9 +51,9 @@ class Check:
 
     def run(
         self, *destinations: DestinationSettings, during: Callable[[], object] = lambda: None
-    ) -> list[Report]:
+    ) -> list[CheckReport]:
         """Check the destinations; `during` is called while a server should stay connected."""
-        reports: list[list[Report]] = []
+        reports: list[list[CheckReport]] = []
         checking = Deferred.fromCoroutine(check_destinations(self.reactor, destinations))
         checking.addCallback(reports.append)
         for _ in range(40):
@@ -64,7 +64,7 @@ class Check:
         (found,) = reports
         return found
 
-    def run_one(self, during: Callable[[], object] = lambda: None) -> Report:
+    def run_one(self, during: Callable[[], object] = lambda: None) -> CheckReport:
         (report,) = self.run(destination(url=f"rtmp://one/live/{KEY}"), during=during)
         assert KEY not in "".join(report.lines())
         return report
@@ -77,11 +77,11 @@ def check(monkeypatch: pytest.MonkeyPatch) -> Check:
     return Check(server)
 
 
-def steps_of(report: Report) -> list[str]:
+def steps_of(report: CheckReport) -> list[str]:
     return [step.name for step in report.steps]
 
 
-def assert_fails_at(report: Report, name: str, reason: str) -> None:
+def assert_fails_at(report: CheckReport, name: str, reason: str) -> None:
     assert not report.succeeded
     *before, last = report.steps
     assert all(step.problem is None for step in before)

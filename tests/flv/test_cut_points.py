@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rtmprelay.errors import BadRecordingError
 from rtmprelay.flv import cut_points
 from rtmprelay.flv.container import encode_tag, file_header
-from rtmprelay.flv.cut_points import SPACING_MS, CutPoints, Part, TooLongError, read_tags_at
+from rtmprelay.flv.cut_points import SPACING_MS, CutPoints, FilePart, TooLongError, read_tags_at
 from rtmprelay.flv.file_metadata import KeyframeIndex, whole_payload
 from rtmprelay.media import MediaFrame, MediaKind
 from tests.flv.media import AAC_HEADER, AVC_HEADER, groups, plain_file, sound, tags_in, write_file
@@ -33,7 +33,7 @@ class CountedFile:
         return found
 
 
-def parts_of(data: bytes, use_index: bool = True) -> tuple[list[Part], CutPoints, CountedFile]:
+def parts_of(data: bytes, use_index: bool = True) -> tuple[list[FilePart], CutPoints, CountedFile]:
     file = CountedFile(data)
     points = CutPoints(file.read)
     if use_index:
@@ -43,7 +43,7 @@ def parts_of(data: bytes, use_index: bool = True) -> tuple[list[Part], CutPoints
     return list(points.parts()), points, file
 
 
-def first_payloads(data: bytes, parts: Sequence[Part]) -> list[bytes]:
+def first_payloads(data: bytes, parts: Sequence[FilePart]) -> list[bytes]:
     return [
         read_tags_at(lambda at, size: data[at : at + size], one.begin, 1, one.end)[0][0].payload
         for one in parts

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rtmprelay import events
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.rtmp.playing import Player
+from rtmprelay.rtmp.playing import RtmpPlayer
 from rtmprelay.rtmp.server_factory import ServerSettings
 from rtmprelay.streams.limits import QueueLimits
 from rtmprelay.testing import MemoryClient, MemoryServer
@@ -36,7 +36,7 @@ class SlowPlayerTests(SynchronousTestCase):
         client.play("cam")
         return client
 
-    def players_of(self, client: MemoryClient) -> list[Player]:
+    def players_of(self, client: MemoryClient) -> list[RtmpPlayer]:
         return list(client.connection.protocol.consumers())
 
     def send(self, *frames: MediaFrame) -> None:

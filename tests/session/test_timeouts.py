@@ -70,7 +70,13 @@ def test_client_that_is_too_slow_gets_the_sentence_of_its_phase(
     phase: Phase, seconds: float, sentence: str
 ) -> None:
     timeouts = Timeouts(ConnectionLimits(), 1000.0)
-    timeouts.check(phase, 999.9 + seconds)
+    timeouts.check(phase, False, 999.9 + seconds)
     with pytest.raises(LimitExceededError) as caught:
-        timeouts.check(phase, 1000.0 + seconds)
+        timeouts.check(phase, False, 1000.0 + seconds)
     assert str(caught.value) == sentence
+
+
+def test_client_that_plays_may_be_silent_for_ever() -> None:
+    timeouts = Timeouts(ConnectionLimits(), 1000.0)
+    timeouts.check(Phase.CONNECTED, True, 1_000_000.0)
+    assert timeouts.next_deadline(Phase.CONNECTED, True) is None

@@ -20,7 +20,14 @@ pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[sp
 from spark_analytics.errors import CatalogueError, NothingThereError
 from spark_analytics.flv import sources
 from spark_analytics.indexing import files as files_module
-from spark_analytics.indexing.files import FoundFile, Listing, Place, check_places, find_recordings, place_of
+from spark_analytics.indexing.files import (
+    FileLocation,
+    FoundFile,
+    Listing,
+    check_places,
+    find_recordings,
+    place_of,
+)
 from spark_analytics.indexing.plan import MIB, cut, is_settled, make_plan, make_tasks, tells_news
 from spark_analytics.patterns import covers, matches
 from spark_analytics.recordings.rules import INDEXER_VERSION
@@ -127,7 +134,7 @@ def test_a_place_that_is_gone_for_good(folder: Path) -> None:
 
 def test_a_file_that_still_cannot_be_read_is_no_news() -> None:
     before = row("/r/a", status="unreadable", error="Permission denied")
-    plan = make_plan(Listing({"/r/a": FoundFile("/r/a", 5, 7)}, (Place("/r"),)), {"/r/a": before}, NOW)
+    plan = make_plan(Listing({"/r/a": FoundFile("/r/a", 5, 7)}, (FileLocation("/r"),)), {"/r/a": before}, NOW)
     assert not tells_news(plan, [before], {"/r/a": before})
     assert tells_news(plan, [before], {})
     for change in ({"status": "ok"}, {"error": "Input/output error"}, {"size": 6}):
@@ -280,14 +287,14 @@ def row(path: str, **values: Any) -> dict[str, Any]:
     ],
 )
 def test_what_changed_is_read(values: dict[str, Any], is_read: bool) -> None:
-    listing = Listing({"/r/a": FoundFile("/r/a", 5, 7)}, (Place("/r"),))
+    listing = Listing({"/r/a": FoundFile("/r/a", 5, 7)}, (FileLocation("/r"),))
     plan = make_plan(listing, {"/r/a": row("/r/a", **values)}, NOW)
     assert (len(plan.read), plan.kept) == (int(is_read), int(not is_read))
 
 
 def test_a_growing_file_that_nobody_has_touched_yet_is_left_alone() -> None:
     mtime = int((NOW - 10) * 1e9)
-    listing = Listing({"/r/a": FoundFile("/r/a", 5, mtime)}, (Place("/r"),))
+    listing = Listing({"/r/a": FoundFile("/r/a", 5, mtime)}, (FileLocation("/r"),))
     assert make_plan(listing, {"/r/a": row("/r/a", status="growing", mtime_ns=mtime)}, NOW).is_empty
 
 
@@ -303,11 +310,11 @@ def test_a_time_that_is_far_ahead_does_not_make_a_file_grow(ahead: float, expect
 def test_what_vanished_and_what_was_not_looked_for() -> None:
     known = {path: row(path) for path in ("/r/a", "/r/b", "/other/c", "/r2/d", "/r/x/live_1.flv")}
     known["/r/gone"] = row("/r/gone", vanished_at=datetime.now(UTC))
-    plan = make_plan(Listing({"/r/a": FoundFile("/r/a", 5, 7)}, (Place("/r"),)), known, NOW)
+    plan = make_plan(Listing({"/r/a": FoundFile("/r/a", 5, 7)}, (FileLocation("/r"),)), known, NOW)
     assert sorted(one["path"] for one in plan.vanished) == ["/r/b", "/r/x/live_1.flv"]
-    pattern = make_plan(Listing({}, (Place("/r/x/*.flv", "/r/x/*.flv"),)), known, NOW)
+    pattern = make_plan(Listing({}, (FileLocation("/r/x/*.flv", "/r/x/*.flv"),)), known, NOW)
     assert [one["path"] for one in pattern.vanished] == ["/r/x/live_1.flv"]
-    back = make_plan(Listing({"/r/gone": FoundFile("/r/gone", 5, 7)}, (Place("/r/gone"),)), known, NOW)
+    back = make_plan(Listing({"/r/gone": FoundFile("/r/gone", 5, 7)}, (FileLocation("/r/gone"),)), known, NOW)
     assert (len(back.returned), back.read, back.is_empty) == (1, (), False)
 
 

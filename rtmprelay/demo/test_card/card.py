@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rtmprelay.demo.test_card.h264 import CELLS, Picture, PictureFormat
+from rtmprelay.demo.test_card.h264 import CELLS, CardPicture, PictureFormat
 
 FORMAT = PictureFormat(width=640, height=360, rate=25)
 
@@ -100,7 +100,7 @@ def clock_text(number: int) -> str:
     return f"{hours % 100:02d}:{minute:02d}:{second:02d}:{picture:02d}"
 
 
-def draw(number: int) -> Picture:
+def draw(number: int) -> CardPicture:
     """The picture of this number; 0 is the first."""
     luma = [*_BACKGROUND.luma]
     block = [bytes([_INK]) * _BLOCK_SIZE] * _BLOCK_SIZE
@@ -109,7 +109,7 @@ def draw(number: int) -> Picture:
     _put(luma, _NUMBER_TOP, _LEFT, _text_rows(f"FRAME {number % 10**9:09d}", _PAPER, _FAINT_INK))
     if beeps_at(timestamp_of(number)):
         _put(luma, _TITLE_TOP, _LIGHT_LEFT, [bytes([_INK]) * _LIGHT_SIZE] * _LIGHT_SIZE)
-    return Picture(tuple(luma), _BACKGROUND.blue, _BACKGROUND.red)
+    return CardPicture(tuple(luma), _BACKGROUND.blue, _BACKGROUND.red)
 
 
 def _text_rows(text: str, paper: int, ink: int, scale: int = 1) -> Iterator[bytes]:
@@ -135,7 +135,7 @@ def _bars(plane: int, width: int) -> bytes:
     return b"".join(bytes([bar[plane]]) * (width // len(_BARS)) for bar in _BARS)
 
 
-def _background() -> Picture:
+def _background() -> CardPicture:
     """The parts that never change."""
     bar_cells = _BAR_ROWS * CELLS
     luma = [_bars(0, _CELL_COLUMNS)] * bar_cells
@@ -143,7 +143,7 @@ def _background() -> Picture:
     _put(luma, _TITLE_TOP, _LEFT, _text_rows("RTMPRELAY TEST CARD", _PAPER, _FAINT_INK))
     grey = [bytes([_NO_COLOUR]) * FORMAT.columns] * (FORMAT.rows - _BAR_ROWS)
     blue, red = ([_bars(plane, FORMAT.columns)] * _BAR_ROWS + grey for plane in (1, 2))
-    return Picture(tuple(luma), tuple(blue), tuple(red))
+    return CardPicture(tuple(luma), tuple(blue), tuple(red))
 
 
 _BACKGROUND = _background()

@@ -64,7 +64,7 @@ _STOP = "1"
 
 
 @attrs.frozen
-class Picture:
+class CardPicture:
     """The values of a picture, in the limited range of television.
 
     Attributes:
@@ -106,7 +106,7 @@ class PictureFormat:
         return -(-self.height // SQUARE)
 
 
-def encode_keyframe(picture: Picture, group: int) -> bytes:
+def encode_keyframe(picture: CardPicture, group: int) -> bytes:
     """A picture at which decoding can start, as the bytes of one slice.
 
     Args:
@@ -127,7 +127,7 @@ def encode_keyframe(picture: Picture, group: int) -> bytes:
     return _unit(_KEY_SLICE, parts)
 
 
-def encode_difference(picture: Picture, before: Picture, number: int) -> bytes:
+def encode_difference(picture: CardPicture, before: CardPicture, number: int) -> bytes:
     """A picture that depends on the one before.
 
     Args:
@@ -165,14 +165,14 @@ def _slice_end() -> tuple[str, str]:
     return signed(0), exponential(1)
 
 
-def _square(picture: Picture, column: int, row: int, beside_inter: bool) -> str:
+def _square(picture: CardPicture, column: int, row: int, beside_inter: bool) -> str:
     cells, blue, red = picture.square(column, row)
     prediction, predicted, old_blue, old_red = _predicted(picture, column, row)
     residual = tuple(cell - guess for cell, guess in zip(cells, predicted, strict=True))
     return _encode_square(prediction, residual, blue - old_blue, red - old_red, beside_inter)
 
 
-def _predicted(picture: Picture, column: int, row: int) -> tuple[_Prediction, bytes, int, int]:
+def _predicted(picture: CardPicture, column: int, row: int) -> tuple[_Prediction, bytes, int, int]:
     """The values that a decoder predicts for a square from the cells that touch it."""
     if column:
         cells, blue, red = picture.square(column - 1, row)

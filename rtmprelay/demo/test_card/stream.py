@@ -8,7 +8,12 @@ from rtmprelay import __version__
 from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.demo.test_card import aac
 from rtmprelay.demo.test_card.card import FORMAT, beeps_at, draw, timestamp_of
-from rtmprelay.demo.test_card.h264 import Picture, decoder_configuration, encode_difference, encode_keyframe
+from rtmprelay.demo.test_card.h264 import (
+    CardPicture,
+    decoder_configuration,
+    encode_difference,
+    encode_keyframe,
+)
 from rtmprelay.flv.script import encode_metadata
 from rtmprelay.media import MediaFrame, MediaKind
 
@@ -46,7 +51,7 @@ def _first_frames() -> list[MediaFrame]:
 
 def _pictures() -> Iterator[MediaFrame]:
     number = 0
-    before: Picture | None = None
+    before: CardPicture | None = None
     while True:
         picture = draw(number)
         place = number % GROUP

@@ -13,7 +13,7 @@ from zope.interface import implementer
 from rtmprelay.hls.cuts import Targets
 from rtmprelay.hls.multitrack import tracks_of_video
 from rtmprelay.hls.names import MediaName, broadcast_name
-from rtmprelay.hls.playlist import Report, Variant
+from rtmprelay.hls.playlist import RenditionReport, Variant
 from rtmprelay.hls.window import Window
 from rtmprelay.interfaces import IStreamOutput
 from rtmprelay.media import MediaFrame, MediaKind
@@ -273,7 +273,9 @@ class HlsBroadcast:
         """Whether no player that has read the playlist asks for this."""
         return self._renditions[rendition].window.is_far_ahead(segment, part)
 
-    def media_playlist(self, rendition: int, skip: bool, query: str, reports: Sequence[Report] = ()) -> Body:
+    def media_playlist(
+        self, rendition: int, skip: bool, query: str, reports: Sequence[RenditionReport] = ()
+    ) -> Body:
         """The media playlist of a rendition as it is now.
 
         Args:
@@ -282,7 +284,7 @@ class HlsBroadcast:
         own = [other.report("", query) for other in self._ready() if other.number != rendition]
         return self._renditions[rendition].text(skip, query, [*own, *reports])
 
-    def reports(self, folder: str, query: str) -> list[Report]:
+    def reports(self, folder: str, query: str) -> list[RenditionReport]:
         """Where its renditions are, for the playlists of other streams."""
         return [rendition.report(folder, query) for rendition in self._ready()]
 

@@ -11,7 +11,7 @@ import attrs
 from rtmprelay.hls.cuts import SegmentEnd
 from rtmprelay.hls.names import MediaName, MediaPiece, playlist_name
 from rtmprelay.hls.packager import Configuration, LeftOut, Packaged, Packager
-from rtmprelay.hls.playlist import MediaPlaylist, Report, Variant
+from rtmprelay.hls.playlist import MediaPlaylist, RenditionReport, Variant
 from rtmprelay.hls.window import Window
 from rtmprelay.media import MediaFrame
 from rtmprelay.outputs.hls.folder import WindowFolder
@@ -87,7 +87,7 @@ class HlsRendition:
         """Something that the playlist tells has changed."""
         self._texts.clear()
 
-    def text(self, skip: bool, query: str, reports: Sequence[Report]) -> Body:
+    def text(self, skip: bool, query: str, reports: Sequence[RenditionReport]) -> Body:
         """The playlist as it is now. Everybody who asks for the same gets the same bytes."""
         body = self._texts.get((skip, query))
         if body is None:
@@ -99,7 +99,7 @@ class HlsRendition:
             )
         return body
 
-    def report(self, folder: str, query: str) -> Report:
+    def report(self, folder: str, query: str) -> RenditionReport:
         """Where it is, for the playlists of the others.
 
         Args:
@@ -108,9 +108,9 @@ class HlsRendition:
         uri = folder + playlist_name(self.number) + (f"?{query}" if query else "")
         segment, parts = self.window.position
         if parts:
-            return Report(uri, segment, parts - 1)
+            return RenditionReport(uri, segment, parts - 1)
         last = self.window.segments[-1] if self.window.segments else None
-        return Report(uri, max(0, segment - 1), max(0, len(last.parts) - 1) if last else 0)
+        return RenditionReport(uri, max(0, segment - 1), max(0, len(last.parts) - 1) if last else 0)
 
     def variant(self, folder: str, query: str) -> Variant:
         """Its line in the multivariant playlist."""

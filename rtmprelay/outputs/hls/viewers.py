@@ -33,7 +33,7 @@ _MOST_STALLS = 100_000
 
 
 @attrs.frozen
-class Client:
+class HlsClient:
     """Where requests come from. Requests for media name no session, so that they are the same for all."""
 
     host: str
@@ -52,7 +52,7 @@ class HlsViewer:
     messages_queued = 0
     bytes_queued = 0
 
-    def __init__(self, connection: str, stream: LiveStream, client: Client, now: float) -> None:
+    def __init__(self, connection: str, stream: LiveStream, client: HlsClient, now: float) -> None:
         self.account = DeliveryAccount()
         self.stream = stream
         self.client = client
@@ -127,7 +127,7 @@ class HlsViewers:
         if len(self._sessions) >= self._most:
             raise LimitExceededError("hls_viewers", f"{self._most} viewers watch already")
 
-    def asks_for_playlist(self, stream: LiveStream, session: str, client: Client) -> HlsViewer:
+    def asks_for_playlist(self, stream: LiveStream, session: str, client: HlsClient) -> HlsViewer:
         """The viewer with this session, which begins with its first playlist.
 
         Raises:
@@ -162,7 +162,7 @@ class HlsViewers:
         """A player tells of itself."""
         viewer.note(cmcd, self._clock.seconds())
 
-    def of_client(self, key: str, client: Client) -> HlsViewer | None:
+    def of_client(self, key: str, client: HlsClient) -> HlsViewer | None:
         """The viewer who asks for media: the one of the same address and program that asked for a playlist last."""
         return self._latest.get((key, client.same))
 

@@ -43,7 +43,7 @@ class ConflictError(ConfigError):
     """The change conflicts with what there is already."""
 
 
-class RelayControl(Protocol):
+class ControllableRelay(Protocol):
     """What the HTTP part changes in the relay. A `ConfigError` says what is wrong with a change."""
 
     @property
@@ -89,7 +89,7 @@ class RelayControl(Protocol):
 class Control:
     """Adds, removes, enables and reconnects destinations, and disconnects publishers."""
 
-    def __init__(self, relay: RelayControl, status: StatusDocuments, access: ControlAccess) -> None:
+    def __init__(self, relay: ControllableRelay, status: StatusDocuments, access: ControlAccess) -> None:
         self._relay = relay
         self._status = status
         self._access = access

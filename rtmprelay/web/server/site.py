@@ -224,7 +224,7 @@ class CutConnection(Protocol):
         cast(Any, self.transport).abortConnection()
 
 
-class RefusedConnection(Protocol):
+class RefusedHttpConnection(Protocol):
     """A connection over the limit: its first request is answered with 503."""
 
     def __init__(self, site: RelaySite) -> None:
@@ -312,7 +312,7 @@ class RelaySite(Site):
     @override
     def buildProtocol(self, addr: IAddress | None) -> Any:
         if self._stopping or len(self._channels) >= self.settings.max_http_connections:
-            return RefusedConnection(self)
+            return RefusedHttpConnection(self)
         if self.open_files is not None and not self.open_files.has_room_for_http:
             return CutConnection()
         host = host_of(addr)
@@ -321,7 +321,7 @@ class RelaySite(Site):
         if host in self.settings.trusted_proxies:
             return super().buildProtocol(addr)
         if self._connections_by_address.is_used_up(host):
-            return RefusedConnection(self)
+            return RefusedHttpConnection(self)
         channel = super().buildProtocol(addr)
         if isinstance(channel, BoundedChannel):
             channel.leave_quota = self._connections_by_address.take(host)
