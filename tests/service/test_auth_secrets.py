@@ -110,6 +110,8 @@ def options(folder: Path, recorder: Recorder) -> list[str]:
         *("--hook", f"http:{recorder.url}/events?secret={MARK}-hook#token-file=hook.token"),
         *("--event-log", "log", "--record-all", "--record-dir", "recordings"),
         *("--http-status", "127.0.0.1:0", "--log-level", "debug", "--log-format", "json"),
+        # Two dozen wrong ones of one address would take minutes.
+        *("--limit", "guess_delay=0.01", "--limit", "longest_guess_delay=0.02"),
     ]
 
 
