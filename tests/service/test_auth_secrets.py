@@ -129,7 +129,7 @@ def be_refused(port: int) -> None:
         for request in (ClientSession.publish, ClientSession.play):
             client = BlockingClient(port, app)
             request(client.session, name)
-            client.receive_events(3)
+            client.wait(StatusReceived)
             assert any(
                 isinstance(event, StatusReceived) and event.level == "error" for event in client.events
             )
