@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
+from rtmprelay.config.first_start import start_warnings
 from rtmprelay.config.relay import RelayConfig
 
 #: An address for documentation: asking for the way there sends nothing, and tells which address this machine has.
@@ -29,20 +30,24 @@ def own_address() -> str | None:
 def banner(
     config: RelayConfig,
     rtmp: Sequence[tuple[str, str, int]],
-    http: tuple[str, int] | None,
+    page: tuple[str, int] | None,
+    media: tuple[str, int] | None,
     own: str | None,
 ) -> Iterator[str]:
     """The lines, for people.
 
     Args:
         rtmp: Scheme, host and port of each RTMP listener.
-        http: Host and port of the page.
+        page: Host and port of the page.
+        media: Host and port for viewers.
         own: This machine's address in its network, if it has one.
     """
     for scheme, host, port in rtmp:
         yield f"Publish to and play from {_url(scheme, host, port, '/APP/NAME', own)}"
-    if http is not None:
-        yield f"The page is {_url('http', *http, '/', own)}"
+    if page is not None:
+        yield f"The page is {_url('http', *page, '/', own)}"
+    if media is not None:
+        yield f"Viewers with a browser watch at {_url('http', *media, '/APP/NAME/', own)}"
     names = [destination.name for destination in config.destinations if destination.enabled]
     if names:
         yield f"Streams are sent to {', '.join(names)}"
@@ -56,7 +61,8 @@ def banner(
         yield f"{which} recorded in {recording.folder.resolve()}"
     else:
         yield "Nothing is recorded (--record-all)"
-    if not config.authorizers:
+    # Where others reach it, and strangers would have an effect, a warning has said so.
+    if not config.authorizers and not start_warnings(config):
         yield "Anybody who reaches a port may publish and play there (--auth)"
 
 

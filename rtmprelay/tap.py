@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TextIO, cast
 from twisted.application.service import IServiceCollection
 from twisted.internet.defer import Deferred
 from twisted.internet.error import CannotListenError
-from twisted.internet.interfaces import IReactorCore, IReactorFromThreads
+from twisted.internet.interfaces import IAddress, IReactorCore, IReactorFromThreads
 from twisted.internet.task import react
 from twisted.logger import ILogObserver, Logger
 from twisted.python.components import Componentized
@@ -37,7 +37,7 @@ from rtmprelay.service import RelayService
 #: What twistd looks for.
 __all__ = ["Options", "makeService"]
 
-_log = Logger()
+_log = Logger("rtmprelay")
 
 
 def _on_signal(number: signal.Signals, action: Callable[[], object]) -> None:
@@ -58,7 +58,7 @@ def _forget_the_start() -> None:
 class _LoggingRelayService(RelayService):
     """A relay service that sets twistd's log up; one that is embedded leaves its host's log alone."""
 
-    _log = Logger(namespace="rtmprelay")
+    _log = Logger()
 
     #: None if twistd was told to log in another way.
     observer: ILogObserver | None = None
@@ -118,11 +118,9 @@ class _LoggingRelayService(RelayService):
         return drained
 
     def _show_banner(self) -> None:
-        address = self.http_address
-        port = getattr(address, "port", None)
-        http = None if port is None else (host_of(address), port)
-        for line in banner(self.config, self.rtmp_listeners, http, own_address()):
-            self._log.info("{banner}", banner=line)
+        page, media = _place(self.http_address), _place(self.media_address)
+        for line in banner(self.config, self.rtmp_listeners, page, media, own_address()):
+            _log.info("{banner}", banner=line)
 
     def rotate_log(self) -> None:
         """Begin a new log file, if there is one."""
@@ -214,6 +212,12 @@ def _raise_file_limit() -> None:
         # Some systems name a hard limit and then refuse it.
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _place(address: IAddress | None) -> tuple[str, int] | None:
+    """Host and port of a listener; None without one, and for a unix socket."""
+    port = getattr(address, "port", None)
+    return None if port is None else (host_of(address), port)
 
 
 def _reread(options: Options) -> list[DestinationSettings]:
