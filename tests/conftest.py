@@ -29,12 +29,20 @@ UNCOVERED = {"bench", "docs", "hostile", "spark"}
 LEFT_OUT = pytest.StashKey[Counter[str]]()
 SHORTENED = pytest.StashKey[Counter[str]]()
 
+#: How many tests of each folder `--every-engine` would run in addition to `--full`.
+OTHER_ENGINE = pytest.StashKey[Counter[str]]()
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--full",
         action="store_true",
         help="run the tests marked `full` too, and all rounds and examples of the others: it takes minutes",
+    )
+    parser.addoption(
+        "--every-engine",
+        action="store_true",
+        help="with --full: run the tests of indexing with Spark too, and not only in this process",
     )
 
 
@@ -56,7 +64,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.is_relative_to(here) and item.path.relative_to(here).parts[0] in UNCOVERED:
             item.add_marker(pytest.mark.no_cover)
-    if config.getoption("full") or any("::" in argument for argument in config.args):
+    if any("::" in argument for argument in config.args):
+        return
+    if config.getoption("full"):
+        if not config.getoption("every_engine"):
+            other = [item for item in items if item.get_closest_marker("every_engine") is not None]
+            config.stash[OTHER_ENGINE] = Counter(item.path.parent.name for item in other)
+            config.hook.pytest_deselected(items=other)
+            items[:] = [item for item in items if item.get_closest_marker("every_engine") is None]
         return
     left_out = [item for item in items if item.get_closest_marker("full") is not None]
     if left_out:
@@ -74,6 +89,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if output is not None:
         output["left_out"] = dict(session.config.stash.get(LEFT_OUT, None) or {})
         output["shortened"] = dict(session.config.stash.get(SHORTENED, None) or {})
+        output["other_engine"] = dict(session.config.stash.get(OTHER_ENGINE, None) or {})
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -83,6 +99,7 @@ def pytest_testnodedown(node: Any) -> None:
     if "left_out" in output:
         node.config.stash[LEFT_OUT] = Counter(output["left_out"])
         node.config.stash[SHORTENED] = Counter(output["shortened"])
+        node.config.stash[OTHER_ENGINE] = Counter(output["other_engine"])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -99,6 +116,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     ]
     if parts:
         terminalreporter.write_line(f"Not run by default, but with --full: {'; '.join(parts)}")
+    if other := config.stash.get(OTHER_ENGINE, None):
+        terminalreporter.write_line(
+            f"Run in this process, and with Spark too with --every-engine: {other.total()} tests"
+        )
 
 
 @pytest.hookimpl(optionalhook=True)

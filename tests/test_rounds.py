@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,8 @@ def test_run_lists_in_one_line_what_it_leaves_out(full: bool) -> None:
     done = subprocess.run(
         [*command, *(f"tests/{module}" for module in modules)],
         cwd=ROOT,
+        # Options of the run that this test belongs to.
+        env={name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"},
         capture_output=True,
         text=True,
         timeout=120,

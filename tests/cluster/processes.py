@@ -49,7 +49,9 @@ class Node(Server):
 
     def __init__(self, folder: Path, name: str, directory: str, *options: str) -> None:
         secret = folder / "secret"
-        secret.write_text(SECRET)
+        # Another node may be reading it.
+        if not secret.exists():
+            secret.write_text(SECRET)
         self.name = name
         port = free_port()
         super().__init__(

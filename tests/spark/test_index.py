@@ -36,9 +36,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(autouse=True, params=["here", pytest.param("spark", marks=pytest.mark.full)])
+@pytest.fixture(
+    autouse=True, params=["here", pytest.param("spark", marks=[pytest.mark.full, pytest.mark.every_engine])]
+)
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What reads recordings: the full run shows that everything is the same with Spark."""
+    """What reads recordings."""
     if request.param == "spark":
         request.getfixturevalue("spark")
         monkeypatch.setattr(job, "MOST_BYTES_HERE", -1)
@@ -438,7 +440,7 @@ class Cluster:
 )
 def test_work_is_cut_for_all_who_come(master: str, cores: list[int], expected: int) -> None:
     """Before a cluster has begun anything, Spark says two."""
-    cluster: Any = Cluster(master, cores)
+    cluster: Any = Cluster(master, [*cores])
     assert job.cores_at_hand(cluster, pause=lambda _: None) == expected
 
 
