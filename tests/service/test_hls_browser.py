@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import statistics
 import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -70,8 +72,10 @@ class World:
             self._publisher = None
 
     def watch(self) -> None:
-        port = listening(self.server, "HTTP")
-        self.browser.open(self.page.url(f"http://127.0.0.1:{port}/live/film/index.m3u8"))
+        url = f"http://127.0.0.1:{listening(self.server, 'HTTP')}/live/film/index.m3u8"
+        # hls.js gives up for good if the stream is not there yet.
+        until(lambda: is_there(url), "the playlist")
+        self.browser.open(self.page.url(url))
 
     @property
     def state(self) -> dict[str, Any]:
@@ -84,6 +88,14 @@ class World:
         begin = self.state["time"]
         until(lambda: self.state["time"] > begin + seconds, f"{seconds} s more of the stream")
         return self.state
+
+
+def is_there(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=10):
+            return True
+    except urllib.error.HTTPError:
+        return False
 
 
 @pytest.fixture(params=VERSIONS)
