@@ -6,7 +6,7 @@ from __future__ import annotations
 class Allowance:
     """So much a second, on average; what is not used is saved, up to `seconds` seconds' worth.
 
-    A debt is bounded in the same way: whoever took too much waits no longer than that.
+    A debt is bounded in the same way: a client that took too much waits no longer than that.
     """
 
     __slots__ = ("_at", "_left", "_per_second", "most")

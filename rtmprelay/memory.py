@@ -9,7 +9,7 @@ import attrs
 class MemoryPool:
     """What several connections have in unfinished messages.
 
-    The frame path changes `used` without a call, so whoever goes over `most` finds that out by itself.
+    The frame path changes `used` without a call, so its callers compare it with `most` themselves.
     """
 
     #: The name of the limit that `most` is.

@@ -1,7 +1,7 @@
 """A plain MP4 made of fragments: one index in front, then the media as it is. Every player and editor reads it.
 
 `ProgressiveFile` looks at fragments as `fragment_boxes` writes them and remembers where their samples are. It keeps no media:
-whoever has the fragments sends the header, and then the ranges of each in the same order.
+the caller, which has the fragments, sends the header, and then the ranges of each in the same order.
 """
 
 from __future__ import annotations

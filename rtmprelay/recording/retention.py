@@ -1,6 +1,6 @@
 """Deletes recordings that are too old, and the oldest ones when all together, or those of an app, are too large.
 
-Each app has an equal share of the room for all: whoever fills a folder with junk pushes out what is in its own app.
+Each app has an equal share of the room for all: a publisher that fills a folder with junk pushes out recordings of its own app only.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""HLS and low-latency HLS: one packager for each stream, whoever watches, and a session for each viewer."""
+"""HLS and low-latency HLS: one packager for each stream, however many watch, and a session for each viewer."""

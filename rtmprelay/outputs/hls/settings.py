@@ -24,7 +24,7 @@ _USUAL_RATE = 1_000_000
 
 @attrs.frozen
 class HlsLimits:
-    """What HLS may cost, whoever watches."""
+    """What HLS may cost, however many watch."""
 
     #: Bytes of media of one stream that are kept in memory: 30 s at 35 Mbit/s. More is kept with --hls-dir.
     hls_bytes: int = 128 * MEBIBYTE

@@ -36,7 +36,7 @@ function onState(next, words) {
     status.dataset.state = next;
     status.textContent = WORDS[next];
   }
-  // Whoever looks at an older part need not know that nothing new comes.
+  // A viewer of an older part need not know that nothing new comes.
   const shown = next !== "playing" && next !== "loading" && words;
   notice.hidden = !shown;
   if (shown && notice.textContent !== words) notice.textContent = words;
