@@ -11,7 +11,7 @@ from enum import Enum
 
 from rtmprelay.events.base import Event
 
-#: No line of a usual event is near this. The texts in longer ones are cut: peers choose some of them.
+#: Bytes. Usual lines are far shorter. In longer ones the texts are cut, because peers choose some of them.
 LONGEST_LINE = 65_536
 
 #: How much is left of each text in such a line.
@@ -20,7 +20,7 @@ _LONGEST_TEXT = 1000
 #: The first fields of every line, in this order. The event's own fields follow.
 COMMON_FIELDS = ("time", "event", "connection", "stream", "instance", "number")
 
-#: These tell lines apart, and are never cut. A stream's name is bounded where it comes in.
+#: Never cut, because they identify a line. The names of streams are bounded where they arrive.
 _NEVER_CUT = frozenset(COMMON_FIELDS)
 
 
