@@ -49,7 +49,6 @@ class Upkeep:
         self._next_look: float | None = None
 
     def finished(self, path: Path) -> None:
-        """A file is complete."""
         if self._settings.gzip:
             self._to_compress.append(path)
         if self._settings.max_total_size is not None:
@@ -139,7 +138,6 @@ class _FoundLog:
 
 
 def _event_logs(folder: Path) -> Iterator[_FoundLog]:
-    """The event logs in a folder."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with suppress(OSError):

@@ -36,19 +36,18 @@ class LineQueue:
         return True
 
     def take(self) -> list[Line]:
-        """Remove all lines."""
         with self._lock:
             lines, self._lines = self._lines, []
         return lines
 
     def written(self, size: int) -> None:
-        """So many bytes of what was taken are on the disk."""
+        """This many bytes of the lines that were taken are on the disk."""
         with self._lock:
             self.size -= size
 
     @property
     def has_room(self) -> bool:
-        """Whether half of it is free."""
+        """Whether at least half of it is free."""
         return 2 * self.size <= self._max_bytes
 
 
@@ -108,7 +107,6 @@ class LineWriter:
     # -- in the reactor's thread -----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to write."""
         if self._call_in_reactor is not None:
             self._thread.start()
 
