@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rtmprelay.errors import LimitExceededError
 
-#: The share of all files that newcomers leave to what must not fail, and how many that are at least and at most.
+#: The share of all open files that new connections leave for recordings, destinations and the operator, and its bounds.
 _KEPT_SHARE = 0.1
 _LEAST_KEPT = 12
 _MOST_KEPT = 1_000
@@ -61,7 +61,7 @@ def _read_number(path: Path) -> int | None:
 
 
 class OpenFiles:
-    """Which of the process's files are taken. Newcomers leave enough for recordings, destinations and the operator.
+    """Counts the process's open files, so that new connections leave enough for recordings and destinations.
 
     Args:
         limit: How many files the process may have open; None to ask the system.
