@@ -20,7 +20,7 @@ class ConnectRequest:
 
 @attrs.frozen
 class StreamRequest:
-    """A `publish`, or a `play` if it is there."""
+    """A `publish`, or a `play` if `play` is set."""
 
     stream: MessageStream
     key: StreamKey
@@ -31,7 +31,7 @@ Request: TypeAlias = ConnectRequest | StreamRequest
 
 
 class PendingRequests:
-    """Requests by number. An answer to one that is not there any more means nothing.
+    """Requests by number. An answer to one that was withdrawn is ignored.
 
     Attributes:
         awaited: The number of a request to connect or to publish; None if none is there. Until it is answered, nothing
