@@ -33,8 +33,7 @@ class Player(Protocol):
         """The format in which the stream is watched."""
 
     @property
-    def account(self) -> DeliveryAccount:
-        """What was sent."""
+    def account(self) -> DeliveryAccount: ...
 
     @property
     def messages_queued(self) -> int: ...
@@ -76,7 +75,7 @@ class Consumer:
             self.attach(write, encoder)
 
     def attach(self, write: Callable[[bytes], None], encoder: FrameEncoder) -> None:
-        """There is a transport to write to."""
+        """Write to this transport from now on."""
         self.write = write
         self._encoder = encoder
         self._absent = None

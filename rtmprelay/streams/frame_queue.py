@@ -115,7 +115,6 @@ class FrameQueue:
         return taken
 
     def clear(self, reason: DropReason) -> None:
-        """Drop everything."""
         for frame in (*self._startup, *self._frames):
             self._account.dropped(reason, frame.size)
         self._startup.clear()

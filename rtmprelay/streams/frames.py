@@ -160,7 +160,6 @@ class FrameBatch:
 
     @classmethod
     def of(cls, frames: list[LiveFrame]) -> FrameBatch:
-        """A batch of these frames."""
         return cls(frames, len(frames), sum([frame.size for frame in frames]))
 
     def summary(self) -> FrameSummary:

@@ -78,7 +78,7 @@ class StartupCache:
         self._startup[frame.startup_key] = frame
 
     def forget_startup(self, key: Hashable) -> None:
-        """The publisher took this startup frame back."""
+        """Forget a startup frame that the publisher has withdrawn."""
         self._startup.pop(key, None)
 
     def clear(self) -> None:
