@@ -27,7 +27,7 @@ class AddressQuota:
         self._counts: Counter[str] = Counter()
 
     def is_used_up(self, host: str) -> bool:
-        """Whether one more would be too many; that is noted."""
+        """Whether one more would be too many. If so, the address is noted."""
         if self._most is None or self._counts[address_group(host)] < self._most:
             return False
         self._refused(host, self._limit)
