@@ -63,7 +63,7 @@ class HttpViewer(Consumer):
     Subclasses attach an encoder and write what comes before the first frame.
 
     Args:
-        connection_id: Its name in the log and in events.
+        connection_id: The viewer's name in the log and in events.
         left: Called once, when the viewer has gone or its response has ended.
     """
 
@@ -94,7 +94,6 @@ class HttpViewer(Consumer):
 
     @property
     def connection_id(self) -> str:
-        """Its name in the log and in events."""
         return self._connection_id
 
     # -- for subclasses --------------------------------------------------------------------------------------
@@ -111,15 +110,15 @@ class HttpViewer(Consumer):
         self._response.when_over().addErrback(lambda _: self._leave_stream("the client closed it"))
         self._response.register(self)
         connection = self._connection_id
-        self._tell(events.ConnectionOpened(connection=connection, peer=self._response.peer))
-        self._tell(
+        self._publish(events.ConnectionOpened(connection=connection, peer=self._response.peer))
+        self._publish(
             events.PlayStarted(connection=connection, stream=self.stream.key, protocol=self.audience or "")
         )
         self._arm_timer()
         self.open()
         self.stream.subscribe(self)
 
-    def _tell(self, event: events.ConnectionEvent) -> None:
+    def _publish(self, event: events.ConnectionEvent) -> None:
         self._context.events.publish(event)
 
     # -- from the stream -------------------------------------------------------------------------------------
@@ -130,7 +129,7 @@ class HttpViewer(Consumer):
             self._guarded(lambda: self.take_startup(startup, wait_for_keyframe))
 
     def take_startup(self, startup: Sequence[LiveFrame], wait_for_keyframe: bool) -> None:
-        """`begin`, with errors caught."""
+        """Called by `begin`, which catches errors."""
         super().begin(startup, wait_for_keyframe)
 
     @override
@@ -138,7 +137,7 @@ class HttpViewer(Consumer):
         return self.take_batch(batch) if self._ending is None else None
 
     def take_batch(self, batch: FrameBatch) -> bytes | None:
-        """`frames_arrived`, unless this viewer takes no more."""
+        """Called by `frames_arrived`, unless this viewer takes no more frames."""
         return super().frames_arrived(batch)
 
     @override
@@ -204,8 +203,8 @@ class HttpViewer(Consumer):
         self.close()
         self._context.registry.leave(self.stream, self)
         now = self._clock.seconds()
-        self._tell(self._report.stopped(now, reason))
-        self._tell(
+        self._publish(self._report.stopped(now, reason))
+        self._publish(
             events.ConnectionClosed(
                 connection=self._connection_id,
                 peer=self._response.peer,
@@ -262,5 +261,5 @@ class HttpViewer(Consumer):
             )
             return
         if now >= self._report.last_at + settings.statistics_interval:
-            self._tell(self._report.statistics(now))
+            self._publish(self._report.statistics(now))
         self._arm_timer()

@@ -140,7 +140,7 @@ class Recorder:
 
     @property
     def bytes_queued(self) -> int:
-        """What waits for the disk."""
+        """Bytes that wait for the disk."""
         return self._bytes
 
     def status(self) -> RecordingStatus:
