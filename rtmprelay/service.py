@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from twisted.internet.interfaces import IReactorCore
 
 
-#: Seconds that hooks have for what is left to be told when the relay stops; those of ours need less.
+#: Seconds that hooks have for the remaining events when the relay stops; our own need less.
 _HOOKS_STOP_WITHIN = 3.0
 
 
@@ -70,15 +70,15 @@ class RelayService(MultiService):
 
     Attributes:
         registry: The live streams.
-        events: What happens; add a sink to be told.
-        destinations: Other servers that get the streams; add, remove and steer them while live.
+        events: Delivers events; add a sink to receive them.
+        destinations: Other servers that get the streams; add, remove and change them while live.
         pulls: Other servers that streams are fetched from; add and remove them while live.
         recordings: What is recorded; start and stop it while live.
-        gate: Says who may publish and play.
+        gate: Decides who may publish and play.
         factory: The protocol factory, if you want to listen in your own way.
-        http: What is shown over HTTP; None if the configuration does not want it.
+        http: The HTTP part; None if the configuration has no HTTP listener.
         hls: The streams that can be watched as HLS; None if the configuration names none.
-        control: What the HTTP part sees and changes; `reload` applies another list of destinations.
+        control: What the HTTP part reads and changes; `reload` applies another list of destinations.
     """
 
     _log = Logger()
@@ -245,12 +245,12 @@ class RelayService(MultiService):
 
     @property
     def http_address(self) -> IAddress | None:
-        """Where HTTP is spoken with operators, once it is."""
+        """The address of the HTTP listener for operators; None until it is open."""
         return None if self._http_listener is None else self._http_listener.address
 
     @property
     def media_address(self) -> IAddress | None:
-        """Where HTTP is spoken with viewers, once it is."""
+        """The address of the HTTP listener for viewers; None until it is open."""
         return None if self._media_listener is None else self._media_listener.address
 
     @override
@@ -263,7 +263,7 @@ class RelayService(MultiService):
         self.factory.reopen()
         self._count_files()
         self._hooks.startService()
-        self._tell_start()
+        self._publish_start()
         for warning in self.control.warnings:
             self._log.warn("{warning}", warning=warning)
         super().startService()
@@ -281,7 +281,7 @@ class RelayService(MultiService):
 
     @override
     def stopService(self) -> Deferred[None]:
-        """Stop accepting, tell everybody who is connected, and fire when they have gone."""
+        """Stop accepting connections and tell all clients; fires when they have gone."""
         return Deferred.fromCoroutine(self._stop(super().stopService()))
 
     async def _stop(self, listeners_stopped: Deferred[object]) -> None:
@@ -306,11 +306,11 @@ class RelayService(MultiService):
         if self.cluster is not None:
             await self.cluster.stop()
         self._refusals.flush()
-        await self._tell_stop()
+        await self._publish_stop()
         await self._stop_hooks()
 
     def drain(self) -> Deferred[None]:
-        """Take nobody new, send everybody away within `drain_for` seconds; fires when nobody is left."""
+        """Accept no new clients, and disconnect the others within `drain_for` seconds; fires when none is left."""
         if self._drain is None:
             for description, listener in zip(self.config.listen, self._listeners, strict=True):
                 # Another instance has the same socket: from now on it gets all connections.
@@ -348,7 +348,7 @@ class RelayService(MultiService):
             site.open_files = files
             files.add(lambda: site.connections)
 
-    def _tell_start(self) -> None:
+    def _publish_start(self) -> None:
         """Give this run a name; the event log has it in every line."""
         self._instance = new_instance()
         self._started_at = self.factory.clock.seconds()
@@ -363,8 +363,8 @@ class RelayService(MultiService):
             )
         )
 
-    async def _tell_stop(self) -> None:
-        """The last event, and then the event log is complete."""
+    async def _publish_stop(self) -> None:
+        """Publish the last event, and complete the event log."""
         duration = self.factory.clock.seconds() - self._started_at
         self.events.publish(ServerStopped(instance=self._instance, duration=duration))
         if self._event_log is not None:

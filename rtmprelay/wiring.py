@@ -28,7 +28,7 @@ from rtmprelay.wire.url import RtmpUrl
 
 
 def adopt_services(plugins: Iterable[object], parent: MultiService) -> None:
-    """What has to be started and stopped is, with its parent."""
+    """Make the plugins that are services children of `parent`, so that they start and stop with it."""
     for plugin in plugins:
         if IService.providedBy(plugin):
             plugin.setServiceParent(parent)
@@ -44,7 +44,7 @@ def caller_from_threads(reactor: IReactorTime) -> Callable[..., object]:
 
 
 def event_log(settings: EventLogSettings, events: EventBus, reactor: IReactorTime) -> EventLog | None:
-    """The event log, if there is to be one."""
+    """The event log; None if the settings name no folder."""
     if settings.folder is None:
         return None
     return EventLog(settings.folder, settings, events, reactor, caller_from_threads(reactor))
@@ -71,7 +71,7 @@ def destination_endpoint_maker(reactor: IReactorTime) -> EndpointMaker:
 
 
 def live_media_settings(config: RelayConfig) -> LiveMediaSettings:
-    """Who watches over HTTP is treated as those who watch over RTMP are."""
+    """Viewers over HTTP have the same limits as players over RTMP."""
     return LiveMediaSettings(
         stream_name_size=config.connection_limits.stream_name_size,
         max_viewers=config.http.max_media_readers,
