@@ -64,7 +64,7 @@ class IStreamObserver(Interface):
     """Is notified of streams that start and stop: destinations, recorders."""
 
     def stream_started(stream: LiveStream) -> None:
-        """A publisher started."""
+        """A publisher has begun to publish the stream."""
 
     def stream_stopped(stream: LiveStream, clean: bool) -> None:
         """The publisher is gone. `clean` is true if it ended the stream itself, and false if it was lost."""

@@ -75,7 +75,7 @@ class OpenFiles:
         self._kept = min(_MOST_KEPT, max(_LEAST_KEPT, int(self.limit * _KEPT_SHARE)))
 
     def add(self, count: Callable[[], int]) -> None:
-        """Count what something has open."""
+        """Count the files that a part of the relay has open, too."""
         self._counters.append(count)
 
     @property

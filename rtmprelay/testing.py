@@ -137,7 +137,7 @@ class RawConnection:
     lost: bool = False
 
     def lose(self, clean: bool = True) -> None:
-        """Lose the connection, in the clean way or not."""
+        """The connection is lost, after a clean close or without one."""
         if not self.lost:
             self.lost = True
             self.protocol.connectionLost(Failure(ConnectionDone() if clean else ConnectionLost()))
@@ -184,7 +184,7 @@ class MemoryClient:
         self._server.pump()
 
     def end(self) -> None:
-        """End on purpose."""
+        """End the publish or play with the commands for that."""
         self.session.end()
         self._server.pump()
 

@@ -13,8 +13,6 @@ from rtmprelay.wire.names import StreamKey
 
 @attrs.frozen
 class ConnectRequest:
-    """A `connect`."""
-
     transaction_id: float
 
 

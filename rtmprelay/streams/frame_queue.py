@@ -51,7 +51,6 @@ class FrameQueue:
 
     @property
     def bytes_queued(self) -> int:
-        """How many bytes of live frames are queued."""
         return self._bytes
 
     @property

@@ -98,7 +98,6 @@ _DATA = FrameLook(FrameRole.DATA)
 
 
 def look_at(kind: MediaKind, payload: bytes) -> FrameLook:
-    """Say what a payload is."""
     if kind is MediaKind.VIDEO:
         return _look_at_video(payload)
     if kind is MediaKind.AUDIO:

@@ -113,8 +113,6 @@ OTHER = "other"
 
 @attrs.frozen
 class StreamTotals:
-    """What the metrics count for a stream."""
-
     received_bytes: int = 0
     sent_bytes: int = 0
     dropped_messages: int = 0

@@ -95,7 +95,6 @@ def _finite(value: object) -> object:
 
 
 def error_json(status: int, message: str) -> bytes:
-    """The body of an error."""
     error = {"status": status, "code": _CODES.get(status, "error"), "message": message}
     return json_bytes({"api_version": API_VERSION, "error": error}) + b"\n"
 
