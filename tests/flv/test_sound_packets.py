@@ -151,9 +151,11 @@ def test_flac_frames_say_how_long_they_are(packet: str, samples: int | None) -> 
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_read_without_an_error(data: bytes) -> None:
+def test_any_bytes_have_a_rate_and_a_length_or_are_nothing(data: bytes) -> None:
     for packet in (data, b"\x0b\x77" + data, b"fLaC" + data, b"\xff\xf8" + data):
-        read_ac3(packet)
-        read_eac3(packet)
-        read_flac_header(packet)
-        flac_packet_samples(packet)
+        for dolby in (read_ac3(packet), read_eac3(packet)):
+            assert dolby is None or (dolby.rate > 0 and dolby.channels > 0 and dolby.samples > 0)
+        header = read_flac_header(packet)
+        assert header is None or (header.rate > 0 and header.channels > 0)
+        samples = flac_packet_samples(packet)
+        assert samples is None or 0 < samples <= 65_536

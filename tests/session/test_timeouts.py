@@ -34,6 +34,10 @@ def test_steady_rate_is_never_too_much() -> None:
     rate = RateLimit("chunk_rate", 8, 0.0)
     for second in range(1000):
         rate.spend(8, float(second))
+    # What may come at once is still all there, but for the last second's.
+    rate.spend(72, 999.0)
+    with pytest.raises(LimitExceededError):
+        rate.spend(1, 999.0)
 
 
 def test_chunks_are_counted_by_their_difference_and_due_again_after_a_tenth_of_a_second() -> None:
