@@ -122,7 +122,7 @@ def test_after_ten_quiet_minutes_answers_are_quick_again() -> None:
     assert world.outcome(attempt) == "wrong"
 
 
-def test_guessing_is_told_once_a_minute() -> None:
+def test_guessing_is_reported_once_a_minute() -> None:
     world = World()
     for _ in range(40):
         world.attempt()

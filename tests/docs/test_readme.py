@@ -49,7 +49,7 @@ def test_links_and_pictures_lead_somewhere(page: Path) -> None:
         assert target.startswith("https://") or (page.parent / target).exists(), target
 
 
-def test_what_belongs_to_a_project_is_there() -> None:
+def test_license_contributing_changelog_and_security_are_there() -> None:
     """Who opens the folder finds how to take part, what is new, whom to tell, and what is allowed."""
     for name in ("LICENSE", "docs/CONTRIBUTING.md", "docs/CHANGELOG.rst", "docs/SECURITY.md"):
         assert (ROOT / name).read_text().strip(), name

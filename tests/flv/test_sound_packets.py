@@ -96,14 +96,14 @@ def test_eac3_says_how_it_is_sampled(packet: bytes, sampling: tuple[int, int, in
     "packet",
     [b"", b"\x0b\x77", bytes(20), ac3(3, 0, 8, 2, 0), ac3(0, 38, 8, 2, 0), ac3(0, 0, 11, 2, 0), STEREO],
 )
-def test_what_is_not_ac3(packet: bytes) -> None:
+def test_packet_that_is_not_ac3_is_none(packet: bytes) -> None:
     assert read_ac3(packet) is None
 
 
 @pytest.mark.parametrize(
     "packet", [b"", b"\x0b\x77", bytes(20), REAR, ac3(0, 28, 8, 2, 0), eac3(0, 0, 2, 3, 3, 2, 0)]
 )
-def test_what_is_not_eac3(packet: bytes) -> None:
+def test_packet_that_is_not_eac3_is_none(packet: bytes) -> None:
     assert read_eac3(packet) is None
 
 
@@ -124,7 +124,7 @@ def test_flac_header_in_every_form(configuration: bytes) -> None:
 @pytest.mark.parametrize(
     "configuration", [b"", b"fLaC", STREAMINFO[:33], b"fLaC\x84\0\0\x22" + STREAMINFO, bytes(34)]
 )
-def test_what_is_no_flac_header(configuration: bytes) -> None:
+def test_configuration_that_is_not_flac_is_none(configuration: bytes) -> None:
     assert read_flac_header(configuration) is None
 
 

@@ -45,7 +45,7 @@ def test_keyframe_says_its_size(picture: bytes) -> None:
 @pytest.mark.parametrize(
     "picture", [b"", keyframe(kind=1), keyframe(sync=1), b"\x40" + bytes(20), keyframe()[:6]]
 )
-def test_other_pictures_do_not(picture: bytes) -> None:
+def test_picture_that_is_no_keyframe_has_no_size(picture: bytes) -> None:
     assert vp9_picture_size(picture) is None
 
 

@@ -157,7 +157,7 @@ COSTLY: dict[str, tuple[Callable[[], bytes], str]] = {
 
 
 @pytest.mark.parametrize("kind", COSTLY)
-def test_what_costs_most_is_ended_by_a_budget(kind: str, server: AttackedServer) -> None:
+def test_stranger_that_costs_processor_time_is_cut_off_by_a_limit(kind: str, server: AttackedServer) -> None:
     """Ten strangers at once; their processor time is printed, and each is ended by the limit for what it does."""
     make, limit = COSTLY[kind]
     since = len(server.lines())

@@ -95,7 +95,7 @@ def test_index_is_in_front_of_the_media() -> None:
     assert [box.kind for box in boxes(both(0))] == ["ftyp", "moov", "mdat"]
 
 
-def test_durations_are_said() -> None:
+def test_duration_in_the_header_is_that_of_the_media() -> None:
     with av.open(io.BytesIO(both(0)), "r") as container:
         assert container.duration is not None
         assert container.duration / 1e6 == pytest.approx(1, abs=0.15)
@@ -122,7 +122,7 @@ def test_large_files_have_long_offsets() -> None:
 
 
 @pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data[8:], lambda data: b"x" * 40])
-def test_what_is_no_fragment_is_refused(change) -> None:  # type: ignore[no-untyped-def]
+def test_bytes_that_are_no_fragment_are_refused(change) -> None:  # type: ignore[no-untyped-def]
     encoder, segments = segments_of(list(video_clip("H.264").frames()))
     assert encoder.video is not None
     with pytest.raises(BadFragmentError):

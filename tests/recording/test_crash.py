@@ -151,7 +151,7 @@ def stop_while_recording(ffmpeg: FFmpeg, folder: Path, number: int) -> Path:
     return path
 
 
-def test_the_command_completes_its_recordings_when_it_is_told_to_stop(ffmpeg: FFmpeg, tmp_path: Path) -> None:
+def test_command_completes_its_recordings_on_sigterm(ffmpeg: FFmpeg, tmp_path: Path) -> None:
     path = stop_while_recording(ffmpeg, tmp_path, signal.SIGTERM)
     assert main(["check", str(path)]) == 0
     assert complaints(ffmpeg, path) == ""

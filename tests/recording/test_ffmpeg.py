@@ -92,7 +92,7 @@ def count(relay: Relay, kind: type[Event]) -> int:
 
 @pytest.mark.parametrize("name", MEDIA)
 @real_reactor_test
-async def test_what_is_published_is_what_is_recorded(
+async def test_recorded_stream_is_the_published_one(
     name: str, ffmpeg: FFmpeg, recording_relay: StartRelay, folder: Path
 ) -> None:
     """Every packet, in order, with its time; and neither ffmpeg nor `check` has a complaint."""

@@ -25,7 +25,7 @@ def come(gate: Admission, host: str, now: float = 0.0) -> bool:
     return True
 
 
-def test_connections_of_one_address() -> None:
+def test_address_over_its_limit_is_refused_until_a_connection_closes() -> None:
     gate = Admission(AdmissionLimits(max_connections_per_address=2))
     assert [come(gate, "a"), come(gate, "a"), come(gate, "a"), come(gate, "b")] == [True, True, False, True]
     assert refusal(gate, "a") == "max_connections_per_address"

@@ -62,7 +62,7 @@ class JoinedPlayTests(SynchronousTestCase):
         self.encoder.disconnect(clean=False)
         assert self.order(self.player) == ["frames", "NetStream.Play.UnpublishNotify"]
 
-    def test_a_return_is_told_before_the_first_frames(self) -> None:
+    def test_player_is_notified_of_a_return_before_the_first_frames(self) -> None:
         self.encoder.send(inter(200))
         self.encoder.disconnect(clean=False)
         encoder = self.server.connect()

@@ -181,7 +181,7 @@ class LimitTests(SynchronousTestCase):
             client.disconnect()
         assert memory.used == 0
 
-    def test_who_asks_and_does_not_read_is_cut_off(self) -> None:
+    def test_client_that_sends_requests_and_reads_no_answers_is_cut_off(self) -> None:
         client = self.publisher()
         client.transport.stalled = True
         largest = 0
@@ -198,7 +198,7 @@ class LimitTests(SynchronousTestCase):
         client.publish("asking")
         return client
 
-    def test_who_asks_and_reads_may_ask_for_ever(self) -> None:
+    def test_client_that_reads_its_answers_may_go_on_sending_requests(self) -> None:
         client = self.publisher()
         for _ in range(200):
             self.flood(client)
@@ -312,7 +312,7 @@ class LimitTests(SynchronousTestCase):
         self.server.pump()
         self.assert_client_closed(client, "amf_value_rate_before_publish")
 
-    def test_too_many_values(self) -> None:
+    def test_command_with_too_many_amf_values_closes_the_connection(self) -> None:
         client = self.publisher()
         payload = amf0.encode("bomb", 1.0) + b"\x05" * 100_001
         client.deliver(encode_standalone(RawMessage(MessageType.COMMAND_AMF0, 0, 0, payload), 3, 65536))

@@ -194,7 +194,7 @@ class ComingAndGoingTests(ServerTests):
         encoder.send(inter(80))
         assert player.frames[-1] == inter(80)
 
-    def test_a_silent_publisher_is_taken_over_told_and_closed(self) -> None:
+    def test_silent_publisher_is_superseded_notified_and_closed(self) -> None:
         encoder = self.publisher()
         player = self.player()
         encoder.send(keyframe(0))

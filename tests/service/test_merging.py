@@ -203,7 +203,9 @@ async def words_of_the_end(server: PacedService, way: str) -> list[tuple[str, st
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("way", ["loseConnection", "abortConnection"])
 @real_reactor_test
-async def test_the_end_is_told_in_the_same_words(start: Start, kind: str, way: str) -> None:
+async def test_end_of_a_stream_is_the_same_with_and_without_merging(
+    start: Start, kind: str, way: str
+) -> None:
     plain = await words_of_the_end(start(kind, viewer=0.0), way)
     paced = await words_of_the_end(start(kind, viewer=WINDOW), way)
     assert plain == paced

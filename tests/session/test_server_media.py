@@ -46,7 +46,7 @@ def test_media_of_a_refused_publisher_is_dropped() -> None:
     assert client.feed(b"") == []
 
 
-def test_what_waits_for_the_answer_to_a_publish_is_bounded() -> None:
+def test_bytes_that_wait_for_the_answer_to_a_publish_are_bounded() -> None:
     client = connected_client(ConnectionLimits(assembly_size_before_publish=10_000))
     request_publish(client)
     client.feed(bytes(9_000))

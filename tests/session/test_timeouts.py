@@ -19,7 +19,7 @@ def test_ten_seconds_worth_may_come_at_once_and_not_one_more() -> None:
     assert str(caught.value) == "more than 5 a second for longer than a moment (limit: command_rate)"
 
 
-def test_what_was_spent_comes_back_with_time_up_to_ten_seconds_worth() -> None:
+def test_used_allowance_comes_back_with_time_up_to_ten_seconds_worth() -> None:
     rate = RateLimit("command_rate", 5, 0.0)
     rate.spend(50, 0.0)
     rate.spend(5, 1.0)

@@ -104,7 +104,7 @@ def test_metadata_that_is_taken_back_is_not_given_to_anyone() -> None:
     assert stream.metadata == {}
 
 
-def test_nothing_to_pass_on_is_not_passed_on() -> None:
+def test_empty_read_and_withdrawn_metadata_reach_no_subscriber() -> None:
     class Counting(KeepingSubscriber):
         batches = 0
 

@@ -138,7 +138,7 @@ class FailingObserver(KeepingObserver):
         raise ZeroDivisionError("planted")
 
 
-def test_observers_are_told_of_every_start_and_how_it_ended() -> None:
+def test_observers_are_notified_of_every_start_and_how_it_ended() -> None:
     registry, observer = StreamRegistry(), KeepingObserver()
     registry.add_observer(observer)
     publisher = FakePublisher()
@@ -157,7 +157,7 @@ def test_observers_are_told_of_every_start_and_how_it_ended() -> None:
     ]
 
 
-def test_failing_observer_is_logged_and_the_others_are_told() -> None:
+def test_failing_observer_is_logged_and_the_others_are_notified() -> None:
     registry, observer = StreamRegistry(), KeepingObserver()
     registry.add_observer(FailingObserver())
     registry.add_observer(observer)
