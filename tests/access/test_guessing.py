@@ -16,7 +16,7 @@ ATTACKER = "192.0.2.66"
 
 
 class World:
-    """A lock whose right key is "right", and everybody who tries."""
+    """A guard of the right key "right", and clients that try keys."""
 
     def __init__(self, limits: GuessLimits | None = None, ban: Ban | None = None) -> None:
         self.clock = Clock()

@@ -21,7 +21,7 @@ from tests.bench.test_figures import NOISY, run_of
 
 
 def row_of(case: Case, server: Contestant, *cpu: float) -> ResultRow:
-    """Rounds that used so much."""
+    """Rounds that used this many CPU seconds."""
     return ResultRow(case, server, {number: run_of(server, used) for number, used in enumerate(cpu)})
 
 

@@ -17,7 +17,7 @@ from tests.hostile.conversations import greeting
 from tests.hostile.process import MEBIBYTE, AttackedServer
 from tests.hostile.strangers import announced, command, control, message
 
-#: What refused and undecided clients may add in all, whoever they are and however many.
+#: What refused and undecided clients may add in all, however many they are.
 MOST_OF_ALL = 64 * MEBIBYTE
 
 #: What one of them may add: 256 KiB in assembly, and what Python takes for a connection.

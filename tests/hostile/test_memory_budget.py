@@ -70,7 +70,7 @@ def ended(server: AttackedServer) -> list[dict[str, Any]]:
 
 
 def memory(server: AttackedServer) -> dict[str, Any]:
-    """What /health tells of it."""
+    """The memory part of /health."""
     told: dict[str, Any] = json.loads(server.page("/health").partition(b"\n\n")[2])["memory"]
     return told
 

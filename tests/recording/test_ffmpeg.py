@@ -40,7 +40,7 @@ def recordings(folder: Path) -> list[Path]:
 
 
 def complaints(ffmpeg: FFmpeg, path: Path) -> str:
-    """What ffmpeg has to say against a file."""
+    """The errors that ffmpeg finds in a file."""
     command = [ffmpeg.program, "-v", "warning", "-i", str(path), "-f", "null", "-"]
     return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=True).stderr
 
@@ -57,7 +57,7 @@ def keyframe_times(path: Path) -> list[float]:
 
 
 def first_time_after_seek(ffmpeg: FFmpeg, path: Path, seconds: float) -> float:
-    """Where a player lands that goes to a place."""
+    """The time at which a player is after a seek."""
     command = [ffmpeg.program, "-v", "error", "-ss", str(seconds), "-noaccurate_seek", "-i", str(path)]
     command += ["-copyts", "-c", "copy", "-map", "0:v", "-frames:v", "1", "-f", "framehash", "-"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=True)

@@ -217,7 +217,7 @@ class LimitTests(SynchronousTestCase):
         self.assert_client_closed(client, "command_rate")
 
     def test_flood_of_empty_messages_is_cut_off(self) -> None:
-        """One byte can be a whole message; ten thousand a second are borne, not more."""
+        """One byte can be a whole message; ten thousand a second are accepted, not more."""
         client = self.server.connect()
         client.publish("flood")
         header = b"\x0b\x00\x00\x00\x00\x00\x00\x08\x01\x00\x00\x00"

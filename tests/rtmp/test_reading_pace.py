@@ -191,7 +191,7 @@ class IntakeTests(PacedTests):
 
 
 class FastPublisherTests(PacedTests):
-    """Who sends much is not slowed down."""
+    """A publisher that sends much is not slowed down."""
 
     def test_gathered_frames_are_read_without_further_pauses(self) -> None:
         publisher, viewer = self.watched()

@@ -80,7 +80,7 @@ ENDS: list[Callable[[PacedClient], None]] = [
 
 
 class EndTests(PacedTests):
-    """However a publisher ends while its socket is left alone, it is told as if it had not been."""
+    """However a publisher ends while its socket is not read, the events are as if it had been read."""
 
     def how_it_ends(
         self, window: float, reading: float, end: Callable[[PacedClient], None], family: socket.AddressFamily

@@ -95,7 +95,7 @@ class WriteAtOnceTests(SynchronousTestCase):
         assert self.drain() == b"first second"
 
     def test_a_lost_connection_is_left_to_the_reactor(self) -> None:
-        """Writing to a peer that has gone raises nothing; the next ordinary write tells."""
+        """Writing to a peer that has gone raises nothing; the next ordinary write reports it."""
         self.peer.close()
         DirectWriter(self.transport).write(b"frame")
         assert self.transport in self.reactor.writers

@@ -187,7 +187,7 @@ async def test_without_a_window_nothing_gathers_on_purpose(start: Start, kind: s
 
 
 async def words_of_the_end(server: PacedService, way: str) -> list[tuple[str, str, int]]:
-    """How it is told that a publisher has gone in this way."""
+    """The events and status codes when a publisher goes in this way."""
     publisher, viewer = await server.watched()
     publisher.send(inter(240))
     # It has left, so far as the publisher is concerned; the server may have read it, or not.

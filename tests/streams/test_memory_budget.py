@@ -27,11 +27,9 @@ KIB = 1024
 class Stalled(Consumer):
     """A player that takes nothing."""
 
-    def publisher_left(self) -> None:
-        """Part of the interface."""
+    def publisher_left(self) -> None: ...
 
-    def publisher_returned(self) -> None:
-        """Part of the interface."""
+    def publisher_returned(self) -> None: ...
 
 
 def send_group(stream: LiveStream, at: int, size: int) -> None:
