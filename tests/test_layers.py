@@ -46,7 +46,7 @@ ON_TWISTED: dict[str, set[str]] = {
     "interfaces": BELOW_TWISTED,
     "events": BELOW_TWISTED,
     "event_bus": BELOW_TWISTED | EVENTS,
-    "logs": {"errors", "secret"},
+    "logs": {"errors", "secret", "quantities"},
     "plugin_factories": {"errors", "interfaces"},
     "streams": (BELOW_TWISTED - {"session"}) | EVENTS,
     "access": {"errors", "secret", "addresses", "quantities"} | EVENTS,
@@ -60,6 +60,7 @@ ON_TWISTED: dict[str, set[str]] = {
     "outputs.base": BELOW_TWISTED | EVENTS | {"streams"},
     "web.settings": {"errors", "secret", "files", "addresses"},
     "web.server": {
+        "quantities",
         "",
         "errors",
         "secret",

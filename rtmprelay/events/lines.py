@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from enum import Enum
 
 from rtmprelay.events.base import Event
+from rtmprelay.quantities import utc_time
 
 #: Bytes. Usual lines are far shorter. In longer ones the texts are cut, because peers choose some of them.
 LONGEST_LINE = 65_536
@@ -54,7 +55,7 @@ def encode_line(time: float, event: Event, instance: str, number: int) -> bytes:
 
 def format_time(time: float) -> str:
     """A time such as `2026-11-16T12:34:56.789012Z`. All have the same length, so that they sort as text."""
-    return datetime.fromtimestamp(time, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return utc_time(time, "microseconds")
 
 
 def _to_json(line: Mapping[str, object]) -> str:

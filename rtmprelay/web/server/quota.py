@@ -6,10 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from rtmprelay.addresses import address_group
-from rtmprelay.web.server.responses import HttpError
-
-#: The seconds after which a client that was one too many may ask again.
-_RETRY_AFTER = b"10"
+from rtmprelay.web.server.responses import RETRY_LATER, HttpError
 
 
 class AddressQuota:
@@ -43,7 +40,7 @@ class AddressQuota:
             raise HttpError(
                 503,
                 f"your address has {self._most} of these already (limit: {self._limit}): try again later",
-                ((b"Retry-After", _RETRY_AFTER),),
+                RETRY_LATER,
             )
         group = address_group(host)
         self._counts[group] += 1
