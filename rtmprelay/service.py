@@ -209,7 +209,7 @@ class RelayService(MultiService):
         return Listener(make_endpoint(), factory, protocol, again)
 
     def reload_certificates(self) -> list[str]:
-        """Read the keys and certificates of all listeners again. The result says which cannot be used."""
+        """Read the keys and certificates of all listeners again. Returns why some cannot be used."""
         problems = []
         for listener in (*self._listeners, self._http_listener, self._media_listener):
             try:

@@ -206,7 +206,7 @@ class MemoryClient:
         self._server.pump()
 
     def pump(self) -> bool:
-        """Move what waits, once in each direction; whether anything moved."""
+        """Move what waits, once in each direction. Returns whether anything moved."""
         upstream = self.session.bytes_to_send()
         if upstream:
             self.deliver(upstream)
@@ -234,7 +234,7 @@ class _MemoryLink:
         self._client_lost = False
 
     def pump(self) -> bool:
-        """Move what waits, once in each direction; whether anything moved."""
+        """Move what waits, once in each direction. Returns whether anything moved."""
         upstream = b"" if self._client_lost else self.client_transport.take()
         if upstream and not self._connection.lost:
             self._connection.protocol.dataReceived(upstream)
@@ -244,7 +244,7 @@ class _MemoryLink:
         return bool(upstream or downstream) or self._close()
 
     def _close(self) -> bool:
-        """Close both ends if one has closed; whether that happened now."""
+        """Close both ends if one has closed. Returns whether that happened now."""
         ended = self.client_transport.closed or self._connection.transport.closed or self._connection.lost
         if not ended or self._client_lost:
             return False

@@ -56,7 +56,7 @@ class Upkeep:
             self._next_look = None
 
     def step(self, active: Path | None) -> bool:
-        """Do a little. The result is whether there is more to do now.
+        """Do one step. Returns whether there is more to do now.
 
         Args:
             active: The file that is being written.
@@ -115,7 +115,7 @@ class Upkeep:
                 self._to_compress.append(path)
 
     def _delete(self, path: Path, reason: str) -> int:
-        """Delete a file that nobody writes. The result is how many bytes that made free."""
+        """Delete a file that nobody writes. Returns how many bytes that freed."""
         with suppress(OSError):
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:

@@ -27,7 +27,7 @@ class WritableFile(Protocol):
         """Where it was opened."""
 
     def append(self, data: bytes | memoryview) -> int:
-        """Write at the end. The result is how many bytes the system took."""
+        """Write at the end. Returns how many bytes the system took."""
 
     def write_at(self, data: bytes, offset: int) -> None:
         """Overwrite bytes that are there already."""

@@ -55,7 +55,7 @@ class FolderUpkeep(Protocol):
     """Does something with finished files, a little at a time, while no lines wait."""
 
     def step(self, active: Path | None) -> bool:
-        """Do a little; whether there is more to do now. `active` is the file that is being written."""
+        """Do one step. Returns whether there is more to do now. `active` is the file that is being written."""
 
     def close(self) -> None:
         """The server stops."""

@@ -134,7 +134,7 @@ class CutPoints:
         self.end_ms = self._newest_ms
 
     def look(self, read: Read, size: int, most: int) -> bool:
-        """Look at tags up to the end of the file, but at no more than `most` of them. The result is whether the end was reached.
+        """Look at tags up to the end of the file, at most `most` of them. Returns whether the end was reached.
 
         Raises:
             TooLongError: The file has too many tags.

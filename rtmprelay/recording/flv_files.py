@@ -242,7 +242,7 @@ class FlvFiles(FileSequence[_Recording]):
         return self._has_video or any(frame.frame.kind is MediaKind.VIDEO for frame in self._startup.values())
 
     def _begin(self, frame: LiveFrame) -> str | None:
-        """Open a file that begins with this frame. The result is the error if that fails."""
+        """Open a file that begins with this frame. Returns the error if that fails, or None."""
         context, settings = self._context, self._settings
         segment = self._files + 1 if settings.has_segments else None
         wall_time = context.wall_clock()

@@ -31,7 +31,7 @@ class Goodbye:
             self.close_soon(reason)
 
     def count_refusal(self) -> bool:
-        """Close the client if it was refused too often: it is guessing. The result says whether it was."""
+        """Count a refusal, and close a client that was refused too often. Returns whether it was closed."""
         self._refusals += 1
         if self._refusals <= _MOST_REFUSALS:
             return False

@@ -290,7 +290,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         self.shut_down()
 
     def end_plays(self, reason: str) -> bool:
-        """End all that the client plays; whether it plays anything."""
+        """End all plays of the client. Returns whether there were any."""
         playing = list(self._playing.players)
         for stream_id in playing:
             self._playing.end(stream_id, reason)

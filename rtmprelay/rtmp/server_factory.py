@@ -196,7 +196,7 @@ class RtmpServerFactory(_ServerFactory):
         return [one for connection in self.connections for one in connection.granted()]
 
     def end_play(self, connection_id: str, reason: str) -> bool:
-        """End what a connection plays; whether it plays anything."""
+        """End all plays of a connection. Returns whether there were any."""
         connection = self._connections.get(connection_id)
         return connection is not None and connection.end_plays(reason)
 

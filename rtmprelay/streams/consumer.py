@@ -142,7 +142,7 @@ class Consumer:
         self.drain()
 
     def frames_arrived(self, batch: FrameBatch) -> bytes | None:
-        """Live frames arrived. The result is what to write now; None if they were queued or dropped."""
+        """Live frames arrived. Returns what to write now; None if they were queued or dropped."""
         if not self._direct:
             self.frames_arrived_indirectly(batch)
             return None

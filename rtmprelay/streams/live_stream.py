@@ -132,7 +132,7 @@ class LiveStream:
         return len(self._cache)
 
     def limit_cache(self, size: int) -> bool:
-        """Keep no more bytes than this for late joiners. Whether that is as much as usual."""
+        """Keep no more bytes than this for late joiners. Returns whether that is as much as usual."""
         return self._cache.limit(size)
 
     # -- publishers ------------------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ class StartupCache:
         self.has_keyframes = False
 
     def limit(self, size: int) -> bool:
-        """Keep no more than so many bytes of the current group of pictures. Whether that is as much as usual."""
+        """Keep no more than so many bytes of the current group of pictures. Returns whether that is as much as usual."""
         self.most_bytes = min(size, self._limits.gop_bytes)
         if self._gop_bytes > self.most_bytes:
             self._forget_gop()

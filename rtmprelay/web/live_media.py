@@ -48,7 +48,7 @@ class LiveMedia:
         return tuple(self._viewers)
 
     def end(self, connection: str, reason: str) -> bool:
-        """End the response to a client; whether there is one."""
+        """End the response to a client. Returns whether there was one."""
         viewer = next((one for one in self._viewers if one.connection_id == connection), None)
         if viewer is not None:
             viewer.end_now(reason)

@@ -31,7 +31,7 @@ class AddressQuota:
         return True
 
     def take(self, host: str) -> Callable[[], None]:
-        """Count one more. The result gives it back.
+        """Count one more. Returns a function that takes it off again.
 
         Raises:
             HttpError: That would be too many.
