@@ -221,7 +221,7 @@ class RelayService(MultiService):
 
     @property
     def addresses(self) -> list[IAddress]:
-        """Where the service listens, once it does; with port 0 this tells which one it got."""
+        """The addresses of the open RTMP listeners; with port 0 in the configuration, with the port that the system chose."""
         return [listener.address for listener in self._listeners if listener.address is not None]
 
     @property

@@ -33,7 +33,7 @@ class TagInfo:
     """What the first bytes of an audio or video payload say; values are shared between payloads.
 
     Attributes:
-        codec: None if it cannot be told.
+        codec: None if it is not known.
         keyframe: Decoding can start at this coded frame; False for sequence headers and for audio.
         sequence_header: The decoder configuration, which every late joiner needs first.
         sequence_end: The publisher says that this sequence is over.

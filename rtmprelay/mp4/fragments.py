@@ -97,7 +97,7 @@ class FragmentEncoder:
         if content is None or not content.configuration or content.is_empty:
             return False
         if content.codec in CODECS_WITHOUT_HEADER:
-            # Whatever is sent as one tells nothing that the packets do not.
+            # A configuration for these codecs says nothing that their packets do not say.
             return track is None or content.codec != track.codec
         return (
             track is None or content.codec != track.codec or content.of(frame.payload) != track.configuration
