@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Sequence
 
 import av
@@ -140,3 +141,9 @@ def test_any_fragments_give_the_same_file(together: int, begin: int) -> None:
     assert [one.data for one in demuxed(file, None, "video")[0]] == [
         one.data for one in video_clip("H.264 with B-frames").packets
     ]
+
+
+@pytest.mark.parametrize("name", VIDEO_ENCODERS)
+def test_encoder_leaves_the_priority_of_the_tests_alone(name: str) -> None:
+    video_clip.__wrapped__(name)
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
