@@ -55,7 +55,7 @@ class RelayControl:
     _cluster: Cluster | None = None
     _drain: Callable[[], Deferred[None]] = lambda: succeed(None)
     warnings: Sequence[str] = ()
-    #: Functions that end the player on a connection, for a reason; each returns whether it knows that connection.
+    #: Each ends the player with a connection's name, for a reason, if it has one.
     player_enders: list[Callable[[str, str], bool]] = attrs.field(factory=list)
     #: Destinations that were added while the server runs and are in no file: `reload` keeps them.
     _added: dict[str, DestinationSettings] = attrs.field(factory=dict)

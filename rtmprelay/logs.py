@@ -79,7 +79,7 @@ def format_text(event: LogEvent) -> str | None:
 
 @implementer(ILogFilterPredicate)
 class _SkipEchoes:
-    """Twisted's client service logs each retry; our own events say more, and name the destination."""
+    """Twisted's client service tells of each retry; our own events say more, and which destination it is."""
 
     def __call__(self, event: LogEvent) -> object:
         echo = str(event.get("log_namespace", "")).startswith("twisted.application._client_service")

@@ -71,7 +71,7 @@ def destination_endpoint_maker(reactor: IReactorTime) -> EndpointMaker:
 
 
 def live_media_settings(config: RelayConfig) -> LiveMediaSettings:
-    """Viewers over HTTP have the same limits as players over RTMP."""
+    """Who watches over HTTP is treated as those who watch over RTMP are."""
     return LiveMediaSettings(
         stream_name_size=config.connection_limits.stream_name_size,
         max_viewers=config.http.max_media_readers,

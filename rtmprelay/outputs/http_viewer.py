@@ -110,15 +110,15 @@ class HttpViewer(Consumer):
         self._response.when_over().addErrback(lambda _: self._leave_stream("the client closed it"))
         self._response.register(self)
         connection = self._connection_id
-        self._publish(events.ConnectionOpened(connection=connection, peer=self._response.peer))
-        self._publish(
+        self._tell(events.ConnectionOpened(connection=connection, peer=self._response.peer))
+        self._tell(
             events.PlayStarted(connection=connection, stream=self.stream.key, protocol=self.audience or "")
         )
         self._arm_timer()
         self.open()
         self.stream.subscribe(self)
 
-    def _publish(self, event: events.ConnectionEvent) -> None:
+    def _tell(self, event: events.ConnectionEvent) -> None:
         self._context.events.publish(event)
 
     # -- from the stream -------------------------------------------------------------------------------------
@@ -203,8 +203,8 @@ class HttpViewer(Consumer):
         self.close()
         self._context.registry.leave(self.stream, self)
         now = self._clock.seconds()
-        self._publish(self._report.stopped(now, reason))
-        self._publish(
+        self._tell(self._report.stopped(now, reason))
+        self._tell(
             events.ConnectionClosed(
                 connection=self._connection_id,
                 peer=self._response.peer,
@@ -261,5 +261,5 @@ class HttpViewer(Consumer):
             )
             return
         if now >= self._report.last_at + settings.statistics_interval:
-            self._publish(self._report.statistics(now))
+            self._tell(self._report.statistics(now))
         self._arm_timer()

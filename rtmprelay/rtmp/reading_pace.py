@@ -30,6 +30,41 @@ if TYPE_CHECKING:
 ENOUGH_BYTES = 49152
 
 
+class UnreadSocket:
+    """Leaves the socket of a client unread while the answer to its `connect` or `publish` is awaited.
+
+    The client may send media at once. It waits in the kernel then, costs nothing here, and is all there if the answer is
+    yes. The session holds what arrives nevertheless, within its limits.
+    """
+
+    __slots__ = ("_connection", "_publishing", "_transport")
+
+    def __init__(self, connection: RtmpServerProtocol, publishing: Publishing) -> None:
+        self._connection = connection
+        self._publishing = publishing
+        # The transport, while it is not read.
+        self._transport: Any = None
+
+    def pause_for(self, request_id: int) -> None:
+        """Do not read until this request is answered, unless the connection publishes already."""
+        connection = self._connection
+        awaited = connection.session.requests.awaited == request_id
+        if awaited and not self._publishing.publications and self._transport is None:
+            self._transport = connection.transport
+            self._transport.pauseProducing()
+
+    def resume(self) -> None:
+        """A request has been answered. Take what is held now, unless `dataReceived` is about to do that."""
+        connection = self._connection
+        transport, self._transport = self._transport, None
+        if transport is None or connection.is_closing:
+            return
+        if connection.session.has_held_data:
+            connection.dataReceived(b"")
+        if not connection.is_closing:
+            transport.resumeProducing()
+
+
 class Reading:
     """Decides when one connection is read, in place of the transport's `doRead`, which the reactor calls.
 
@@ -156,38 +191,3 @@ class ReadingPace:
             except Exception:
                 # Go on, or the other connections would never be read again.
                 self._log.failure("A bug in reading from a publisher")
-
-
-class UnreadSocket:
-    """Leaves the socket of a client unread while the answer to its `connect` or `publish` is awaited.
-
-    The client may send media at once. It waits in the kernel then, costs nothing here, and is all there if the answer is
-    yes. The session holds what arrives nevertheless, within its limits.
-    """
-
-    __slots__ = ("_connection", "_publishing", "_transport")
-
-    def __init__(self, connection: RtmpServerProtocol, publishing: Publishing) -> None:
-        self._connection = connection
-        self._publishing = publishing
-        # The transport, while it is not read.
-        self._transport: Any = None
-
-    def pause_for(self, request_id: int) -> None:
-        """Do not read until this request is answered, unless the connection publishes already."""
-        connection = self._connection
-        awaited = connection.session.requests.awaited == request_id
-        if awaited and not self._publishing.publications and self._transport is None:
-            self._transport = connection.transport
-            self._transport.pauseProducing()
-
-    def resume(self) -> None:
-        """A request has been answered. Take what is held now, unless `dataReceived` is about to do that."""
-        connection = self._connection
-        transport, self._transport = self._transport, None
-        if transport is None or connection.is_closing:
-            return
-        if connection.session.has_held_data:
-            connection.dataReceived(b"")
-        if not connection.is_closing:
-            transport.resumeProducing()

@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from rtmprelay.access.gate import Gate
 from rtmprelay.access.request import CANNOT_TELL, AccessRequest
 
-#: A request that was allowed, and the function that ends that publish or play for a reason.
+#: A request that was allowed, and what ends what came of it, for a reason.
 Granted = tuple[AccessRequest, Callable[[str], None]]
 
 
@@ -70,8 +70,8 @@ class Recheck:
         for one in [one for granted in self._granted for one in granted()]:
             request, end = one
             verdict = await self._gate.ask_again(request)
-            # By now it may have ended by itself, or another request may have taken its place.
-            current = [other for granted in self._granted for other in granted() if other[0] is request]
+            # Meanwhile it may have ended by itself, or be something else.
+            current = [still for granted in self._granted for still in granted() if still[0] is request]
             if not verdict.allowed and verdict != CANNOT_TELL and current:
                 end(f"not allowed any more: {verdict.reason}")
 

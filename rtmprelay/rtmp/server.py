@@ -297,7 +297,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         return bool(playing)
 
     def granted(self) -> list[Granted]:
-        """What the client was allowed and still does, each with the function that ends it for a reason."""
+        """What the client was allowed and still does, each with what ends it for a reason."""
         parts = (self._publishing, self._playing)
         return [
             (access, partial(part.end, stream_id))

@@ -55,7 +55,7 @@ class LiveMedia:
         return viewer is not None
 
     def granted(self) -> list[tuple[AccessRequest, Callable[[str], None]]]:
-        """What was allowed and is going on, each with the function that ends it for a reason."""
+        """What was allowed and is going on, each with what ends it for a reason."""
         asked = [(viewer, self._gate.granted(viewer.connection_id)) for viewer in self._viewers]
         return [(access, viewer.end_now) for viewer, access in asked if access is not None]
 
