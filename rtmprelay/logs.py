@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TextIO, cast
 
 from twisted.logger import (
@@ -20,8 +21,6 @@ from twisted.logger import (
 from twisted.python.failure import Failure
 from twisted.python.reflect import safe_repr, safe_str
 from zope.interface import implementer
-
-from rtmprelay.quantities import utc_time
 
 #: What the options call the levels.
 LEVELS = {"debug": LogLevel.debug, "info": LogLevel.info, "warn": LogLevel.warn, "error": LogLevel.error}
@@ -44,7 +43,7 @@ def format_json(event: LogEvent) -> str:
     time = cast(float, event.get("log_time", 0.0))
     level = event.get("log_level")
     line: dict[str, object] = {
-        "time": utc_time(time),
+        "time": datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "level": getattr(level, "name", "info"),
         "logger": event.get("log_namespace", ""),
         "message": formatEvent(event),
