@@ -46,7 +46,7 @@ ON_TWISTED: dict[str, set[str]] = {
     "interfaces": BELOW_TWISTED,
     "events": BELOW_TWISTED,
     "event_bus": BELOW_TWISTED | EVENTS,
-    "logs": {"errors", "secret", "quantities"},
+    "logs": {"errors", "secret"},
     "plugin_factories": {"errors", "interfaces"},
     "streams": (BELOW_TWISTED - {"session"}) | EVENTS,
     "access": {"errors", "secret", "addresses", "quantities"} | EVENTS,
