@@ -71,7 +71,7 @@ def test_refusals_of_very_many_addresses_share_one_report() -> None:
     assert sum(world.counts) == 5_000
 
 
-def test_stopping_tells_what_is_held() -> None:
+def test_flush_reports_the_refusals_that_are_held_back() -> None:
     world = World()
     world.refuse("192.0.2.1", 3)
     world.reports.flush()

@@ -116,7 +116,9 @@ async def test_recorded_stream_is_the_published_one(
 
 
 @real_reactor_test
-async def test_segments_make_the_whole(ffmpeg: FFmpeg, recording_relay: StartRelay, folder: Path) -> None:
+async def test_joined_segments_are_the_published_stream(
+    ffmpeg: FFmpeg, recording_relay: StartRelay, folder: Path
+) -> None:
     """Each segment plays alone; joined they are the stream."""
     source = ffmpeg.make("segmented.flv", f"{PICTURE} {TONE} -t 8 {H264_AAC}")
     relay = recording_relay(segment_duration=2.0)
@@ -138,7 +140,7 @@ async def test_segments_make_the_whole(ffmpeg: FFmpeg, recording_relay: StartRel
 
 
 @real_reactor_test
-async def test_publishers_that_return_and_two_in_one_second(
+async def test_two_publishes_of_one_stream_are_two_whole_files(
     ffmpeg: FFmpeg, recording_relay: StartRelay, folder: Path
 ) -> None:
     source = ffmpeg.make("brief.flv", f"{TONE} -t 1 -c:a aac")
@@ -165,7 +167,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @real_reactor_test
-async def test_a_disk_that_fills_up_does_not_touch_live(
+async def test_full_disk_costs_the_player_no_packet(
     ffmpeg: FFmpeg, recording_relay: StartRelay, tiny_disk: Path
 ) -> None:
     """The player gets every packet; the recording ends whole, and goes on when there is room again."""
@@ -200,7 +202,7 @@ async def test_a_disk_that_fills_up_does_not_touch_live(
     assert [failure.error for failure in failures] == ["ENOSPC"]
 
 
-def test_the_tool_needs_no_twisted(tmp_path: Path) -> None:
+def test_flv_command_runs_without_twisted(tmp_path: Path) -> None:
     """Spark's workers, and machines that only hold the files, have none."""
     code = "import sys, rtmprelay.flv.__main__, rtmprelay.flv.names; print('twisted' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

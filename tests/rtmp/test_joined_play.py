@@ -83,7 +83,7 @@ class JoinedPlayTests(SynchronousTestCase):
         self.player.end()
         assert len(self.server.clock.getDelayedCalls()) == before
 
-    def test_the_accounts_of_a_player_that_stalls(self) -> None:
+    def test_account_of_a_stalled_player_balances_and_no_frame_is_lost(self) -> None:
         self.player.transport.stalled = True
         for number in range(40):
             self.encoder.send(inter(200 + 40 * number, 5000))

@@ -53,7 +53,7 @@ class SlowDescriptor(FileDescriptor):
 
 
 class UnsentBytesTests(SynchronousTestCase):
-    def test_a_descriptor_tells_all_three_places_where_bytes_wait(self) -> None:
+    def test_unsent_bytes_count_all_three_buffers_of_a_descriptor(self) -> None:
         descriptor = SlowDescriptor(NoReactor())
         assert unsent_bytes(descriptor) == 0
         descriptor.write(b"x" * 1000)

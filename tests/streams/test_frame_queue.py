@@ -82,7 +82,7 @@ def test_pictures_that_would_not_fit_anyway_cost_no_audio() -> None:
     assert taken(queue_of(*frames, limits=QueueLimits(max_bytes=100))) == [audio(0), audio(1), audio(3)]
 
 
-def test_over_its_time_the_queue_drops_likewise() -> None:
+def test_queue_over_its_time_drops_as_one_over_its_bytes() -> None:
     limits = QueueLimits(max_ms=100)
     queue = queue_of(video(0, key=True), video(50), video(90, key=True), video(100), limits=limits)
     assert len(queue) == 4
@@ -293,7 +293,7 @@ steps = st.one_of(any_frame(), any_frame(), any_frame(), st.integers(1, 150))
 
 @settings(max_examples=rounds(80, full=400), deadline=None)
 @given(st.lists(any_frame(), max_size=8), st.lists(steps, max_size=60))
-def test_the_promises_hold_for_any_frames_and_takes(
+def test_any_frames_and_takes_balance_and_decode(
     burst: list[LiveFrame], taken: list[LiveFrame | int]
 ) -> None:
     watched = Watched()

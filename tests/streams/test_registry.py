@@ -32,7 +32,7 @@ def test_a_stream_has_one_publisher() -> None:
     assert {stream.key for stream in registry} == {"live/cam", "live/other"}
 
 
-def test_a_publisher_silent_for_5_seconds_gives_way() -> None:
+def test_publisher_silent_for_5_seconds_is_superseded() -> None:
     registry = StreamRegistry()
     silent, next_one = FakePublisher(), FakePublisher()
     stream = registry.publish("live/cam", silent, 0.0)
@@ -47,7 +47,7 @@ def test_a_publisher_silent_for_5_seconds_gives_way() -> None:
     assert player.told == ["begin", "left", "returned", "begin"]
 
 
-def test_the_silence_can_be_set() -> None:
+def test_silent_publisher_is_replaced_after_the_configured_time() -> None:
     registry = StreamRegistry(StreamLimits(silent_publisher=1.0))
     registry.publish("live/cam", FakePublisher(), 0.0)
     assert registry.publish("live/cam", FakePublisher(), 1.0).publisher is not None
