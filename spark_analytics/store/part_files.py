@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_analytics.schemas import DAY, Table
 from spark_analytics.store.place import Place
+from spark_analytics.store.schema import DAY, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -25,14 +25,13 @@ import pyarrow as pa
 
 from spark_analytics.catalogue import Catalogue
 from spark_analytics.engine.duck import DuckEngine
-from spark_analytics.indexing.files import FoundFile, Listing
-from spark_analytics.indexing.known import Known
-from spark_analytics.indexing.plan import Plan, make_plan
-from spark_analytics.indexing.update import Again, put_rows, update_recordings
+from spark_analytics.recordings.discover import FoundFile, Listing
+from spark_analytics.recordings.job import Again, put_rows, update_recordings
+from spark_analytics.recordings.plan import Known, Plan, make_plan
 from spark_analytics.recordings.rules import INDEXER_VERSION
-from spark_analytics.schemas import TABLES
 from spark_analytics.store.change import Change
 from spark_analytics.store.part_files import path_of
+from spark_analytics.store.tables import TABLES
 
 SIZES = (10_000, 100_000, 1_000_000)
 

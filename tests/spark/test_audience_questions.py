@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from spark_analytics.__main__ import main
-from spark_analytics.catalogue import Catalogue, Snapshot
+from spark_analytics.catalogue import Catalogue
 from spark_analytics.cli.common import parse_time
-from spark_analytics.questions.asking import Scope
-from spark_analytics.questions.audience import (
+from spark_analytics.questions.api import (
     list_audience,
     list_destinations,
     list_outages,
     list_plays,
     list_viewers,
 )
-from spark_analytics.questions.time_window import TimeWindow
+from spark_analytics.questions.ask import Scope, TimeWindow
+from spark_analytics.store.versions import Snapshot
 from tests.spark.report_world import Row, write
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)

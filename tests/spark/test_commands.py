@@ -29,15 +29,14 @@ pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[sp
 
 from spark_analytics.__main__ import COMMANDS, main
 from spark_analytics.cli.common import parse_time, plain_errors
-from spark_analytics.cli.output import write_rows
-from spark_analytics.cli.progress import Progress
+from spark_analytics.cli.output import Progress, write_rows
 from spark_analytics.errors import CatalogueError
 from tests.spark.world import BEGIN, index
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_analytics.catalogue import Snapshot
+    from spark_analytics.store.versions import Snapshot
 
 Capture = pytest.CaptureFixture[str]
 
@@ -358,7 +357,7 @@ def test_what_spark_complains_about_is_one_line(
 
     (tmp_path / "events").mkdir()
     (tmp_path / "events" / "events_20260101_120000.jsonl").write_text('{"event":"x"}\n')
-    monkeypatch.setattr("spark_analytics.event_logs.index.read_new_events", fail)
+    monkeypatch.setattr("spark_analytics.event_logs.update.read_new_events", fail)
     assert main(["index", "--events", str(tmp_path / "events"), "--out", str(tmp_path / "catalogue")]) == 1
     assert capsys.readouterr().err == "java.io.IOException: No space\n"
     with pytest.raises(ZeroDivisionError), plain_errors():

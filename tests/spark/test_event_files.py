@@ -16,8 +16,6 @@ import pytest
 from rtmprelay.events.lines import LONGEST_LINE
 from spark_analytics.errors import CatalogueError
 from spark_analytics.event_logs.copies import Row, without_copies
-from spark_analytics.event_logs.file_table import ReadResult, new_splits, updated_rows
-from spark_analytics.event_logs.files import FoundLog, find_event_logs, look_at
 from spark_analytics.event_logs.lines import (
     LogSplit,
     lines_of,
@@ -25,7 +23,9 @@ from spark_analytics.event_logs.lines import (
     read_split,
     splits_of,
 )
+from spark_analytics.event_logs.logs import FoundLog, find_event_logs, look_at
 from spark_analytics.event_logs.parse import TextLine
+from spark_analytics.event_logs.state import ReadResult, new_splits, updated_rows
 from tests.spark.event_world import story
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def test_compressed_file_that_becomes_more_text_than_any_log_is_read_to_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file of some megabytes may become gigabytes of lines, each of them a row."""
-    monkeypatch.setattr("spark_analytics.event_logs.files._MOST_TEXT", 100_000)
+    monkeypatch.setattr("spark_analytics.event_logs.logs._MOST_TEXT", 100_000)
     text = (b"z" * 99 + b"\n") * 100_000
     path = write(tmp_path, text, "events_20261116_120000.jsonl.gz")
     assert len(text) > 200 * path.stat().st_size
@@ -157,7 +157,7 @@ def test_compressed_file_that_becomes_more_text_than_any_log_is_read_to_a_bound(
     assert sum(len(line.text or "") + 1 for line in lines) <= most
     assert last.problem == f"the compressed file is damaged: it becomes more than {most} bytes of text"
     # What a log of the server becomes is nowhere near that.
-    monkeypatch.setattr("spark_analytics.event_logs.files._MOST_TEXT", 0)
+    monkeypatch.setattr("spark_analytics.event_logs.logs._MOST_TEXT", 0)
     log = write(tmp_path, story().text().encode() * 20, "events_20261116_130000.jsonl.gz")
     assert read(log)[-1].problem is None
 
@@ -445,7 +445,7 @@ def test_files_in_a_folder_that_is_closed_for_a_while_have_not_vanished(
         raise PermissionError(13, "Permission denied", name)
 
     with monkeypatch.context() as closed:
-        closed.setattr("spark_analytics.gone.os.lstat", refuse)
+        closed.setattr("spark_analytics.paths.os.lstat", refuse)
         assert rows_after(tmp_path, known) == known
     assert [row["vanished_at"] for row in rows_after(tmp_path, known).values()] == [NOW]
 
@@ -552,7 +552,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.
     def refuse(*_: object) -> bytes:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("spark_analytics.event_logs.files._first_line", refuse)
+    monkeypatch.setattr("spark_analytics.event_logs.logs._first_line", refuse)
     (row,) = rows_after(tmp_path, {}).values()
     assert (row["status"], row["error"]) == ("unreadable", "Permission denied")
 

@@ -12,12 +12,11 @@ import attrs
 import pytest
 
 from spark_analytics.errors import CatalogueError
-from spark_analytics.event_logs.files import look_at
+from spark_analytics.event_logs.derive import TableWriter
 from spark_analytics.event_logs.lines import LogSplit, splits_of
-from spark_analytics.event_logs.write import TableWriter
-from spark_analytics.questions.asking import Scope
-from spark_analytics.questions.audience import list_destinations, list_outages, list_viewers
-from spark_analytics.questions.time_window import ALWAYS, TimeWindow
+from spark_analytics.event_logs.logs import look_at
+from spark_analytics.questions.api import list_destinations, list_outages, list_viewers
+from spark_analytics.questions.ask import ALWAYS, Scope, TimeWindow
 from spark_analytics.report.data import gather
 from tests.spark.event_archive import ENGINES, LATER, Archive, Make, archives
 from tests.spark.event_world import FakeServer, moment, story
@@ -284,7 +283,7 @@ def test_what_is_behind_a_gap_is_read_once_and_in_order(
     archive = make()
     path = story().write(archive.logs)
     text = path.read_text()
-    monkeypatch.setattr("spark_analytics.event_logs.index.new_splits", lambda *_: _with_a_gap(path, text))
+    monkeypatch.setattr("spark_analytics.event_logs.update.new_splits", lambda *_: _with_a_gap(path, text))
     first = archive.index()
     monkeypatch.undo()
     (row,) = archive.rows("event_files")
@@ -329,7 +328,7 @@ def test_a_log_that_no_worker_gets_at_is_tried_again(
     found = look_at(str(path))
     assert found is not None
     nowhere = splits_of(attrs.evolve(found, name="/nowhere/events.jsonl"), 0)
-    monkeypatch.setattr("spark_analytics.event_logs.index.new_splits", lambda *_: nowhere)
+    monkeypatch.setattr("spark_analytics.event_logs.update.new_splits", lambda *_: nowhere)
     assert archive.index().changed
     assert [row["status"] for row in archive.rows("event_files")] == ["unreadable"]
     assert archive.rows("events") == []

@@ -26,12 +26,13 @@ import pyarrow.parquet as pq
 
 from spark_analytics.__main__ import main
 from spark_analytics.catalogue import Catalogue
-from spark_analytics.indexing import plan
-from spark_analytics.indexing.files import FoundFile, file_id_of
-from spark_analytics.indexing.recording_row import Reading
-from spark_analytics.indexing.sessions import sessions_table
+from spark_analytics.recordings import plan
+from spark_analytics.recordings.discover import FoundFile, file_id_of
+from spark_analytics.recordings.results import Reading
 from spark_analytics.recordings.rules import INDEXER_VERSION
-from spark_analytics.schemas import RECORDINGS, TABLES
+from spark_analytics.recordings.sessions import sessions_table
+from spark_analytics.store.schema import RECORDINGS
+from spark_analytics.store.tables import TABLES
 from spark_analytics.store.versions import Versions
 
 Row = dict[str, Any]
@@ -204,8 +205,8 @@ def comparable(rows: Sequence[Row]) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_analytics.indexing.job.scan_here", stand_in_scan)
-    monkeypatch.setattr("spark_analytics.cli.progress.Progress.say", lambda *_: None)
+    monkeypatch.setattr("spark_analytics.recordings.job.scan_here", stand_in_scan)
+    monkeypatch.setattr("spark_analytics.cli.output.Progress.say", lambda *_: None)
     # Several publications in a run, however few files there are.
     monkeypatch.setattr(plan, "_BATCH_FILES", 2)
 

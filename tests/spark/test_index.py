@@ -23,14 +23,15 @@ pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[sp
 
 import pyarrow.compute as pc
 
-from spark_analytics.catalogue import Catalogue, Snapshot
+from spark_analytics.catalogue import Catalogue
 from spark_analytics.flv.sources import ByteSource, open_source
-from spark_analytics.indexing import job, known, plan, scan_task
-from spark_analytics.indexing.files import FoundFile, find_recordings
-from spark_analytics.indexing.recording_row import Reading
-from spark_analytics.indexing.scan import scan
-from spark_analytics.indexing.scan_task import Lot, run_task
-from spark_analytics.schemas import TABLES
+from spark_analytics.recordings import job, plan, tasks
+from spark_analytics.recordings.discover import FoundFile, find_recordings
+from spark_analytics.recordings.results import Reading
+from spark_analytics.recordings.tasks import Lot, run_task, scan
+from spark_analytics.store.schema import RECORDING_TABLES
+from spark_analytics.store.tables import TABLES
+from spark_analytics.store.versions import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -272,7 +273,7 @@ def test_only_what_is_new_is_read(
     contents = {path: path.read_bytes() for path in files if path.name != "_lock"}
     # Nothing is new: nothing is read, and nothing is written.
     with monkeypatch.context() as patch:
-        patch.setattr("spark_analytics.indexing.job.scan_here", None)
+        patch.setattr("spark_analytics.recordings.job.scan_here", None)
         assert index(folder, out).version == before.version
     assert "nothing is new" in capsys.readouterr().out
     assert sorted(path for path in out.rglob("*") if path.is_file()) == files
@@ -308,7 +309,7 @@ def test_only_what_is_new_is_read(
     second.write_bytes(frames_file(stream(4)))
     os.utime(second, ns=(0, rows["live/b"]["mtime_ns"]))
     with monkeypatch.context() as patch:
-        patch.setattr("spark_analytics.indexing.scan.run_task", None)
+        patch.setattr("spark_analytics.recordings.tasks.run_task", None)
         again = index(folder, out)
     assert "0 recordings read" in capsys.readouterr().out
     assert by_stream(again)["live/b"]["vanished_at"] is None
@@ -356,7 +357,7 @@ def test_a_file_that_cannot_be_read_does_not_end_the_job(
         return tasks
 
     with monkeypatch.context() as patch:
-        patch.setattr("spark_analytics.indexing.job.make_tasks", cut_first)
+        patch.setattr("spark_analytics.recordings.job.make_tasks", cut_first)
         found = by_stream(index(folder, out))
     assert found["live/a"]["status"] == "unreadable"
     assert "became shorter" in found["live/a"]["error"]
@@ -369,12 +370,12 @@ def test_a_file_that_cannot_be_read_does_not_end_the_job(
     os.utime(bad, ns=(0, found["live/a"]["mtime_ns"]))
     with monkeypatch.context() as patch:
         rows = before.arrow("recordings", where=pc.field("path") == str(bad))
-        patch.setattr("spark_analytics.indexing.job.index_recordings", lambda *_: rows)
+        patch.setattr("spark_analytics.recordings.job.index_recordings", lambda *_: rows)
         assert index(folder, out).version == before.version
     # Nor is anything written for it.
     files = set(out.rglob("*"))
     with monkeypatch.context() as patch:
-        patch.setattr("spark_analytics.indexing.job.make_tasks", cut_first)
+        patch.setattr("spark_analytics.recordings.job.make_tasks", cut_first)
         assert index(folder, out).version == before.version
     assert set(out.rglob("*")) == files
     bad.write_bytes(frames_file(stream(2)))
@@ -395,7 +396,7 @@ def shrink_while_it_is_read(splits: Sequence[plan.Split], reading: Reading) -> I
         return source
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scan_task, "open_source", open_and_cut)
+        patch.setattr(tasks, "open_source", open_and_cut)
         yield from run_task(splits, reading)
 
 
@@ -407,7 +408,7 @@ def test_a_file_that_shrinks_while_it_is_read_does_not_end_the_job(
         return
     folder, out = tmp_path / "rec", tmp_path / "catalogue"
     make_two(folder, size=400)
-    monkeypatch.setattr("spark_analytics.indexing.scan.run_task", shrink_while_it_is_read)
+    monkeypatch.setattr("spark_analytics.recordings.tasks.run_task", shrink_while_it_is_read)
     found = by_stream(index(folder, out))
     assert (found["live/a"]["status"], found["live/b"]["status"]) == ("unreadable", "ok")
     assert "became shorter" in found["live/a"]["error"]
@@ -498,8 +499,8 @@ def test_a_catalogue_of_another_schema_is_made_anew(
     index(old, out)
     table = TABLES[changed]
     monkeypatch.setitem(TABLES, changed, attrs.evolve(table, version=table.version + 1))
-    tables = [TABLES[table.name] for table in known.RECORDING_TABLES]
-    monkeypatch.setattr(known, "RECORDING_TABLES", tables)
+    tables = [TABLES[table.name] for table in RECORDING_TABLES]
+    monkeypatch.setattr(plan, "RECORDING_TABLES", tables)
     snapshot = index(new, out)
     streams = {name: sorted(row["stream"] for row in rows_of(snapshot, name)) for name in snapshot.tables}
     # Of what is gone nothing can be read: it stays as it is, with null in columns that are new.

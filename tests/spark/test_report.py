@@ -15,7 +15,7 @@ import pytest
 
 from spark_analytics.__main__ import main
 from spark_analytics.catalogue import Catalogue
-from spark_analytics.questions.time_window import TimeWindow
+from spark_analytics.questions.ask import TimeWindow
 from spark_analytics.report.curves import MOST_POINTS, Period
 from spark_analytics.report.data import MOST_ROWS, MOST_STRIPS, ReportData, gather
 from spark_analytics.report.page import render

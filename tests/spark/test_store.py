@@ -29,12 +29,12 @@ from deltalake import DeltaTable, write_deltalake
 from spark_analytics import catalogue as catalogues
 from spark_analytics.catalogue import Catalogue
 from spark_analytics.errors import CatalogueBusyError, CatalogueError
-from spark_analytics.schemas import TABLES
 from spark_analytics.store import part_files
 from spark_analytics.store.change import Change
 from spark_analytics.store.delta import DeltaFolder
+from spark_analytics.store.schema import Column
+from spark_analytics.store.tables import TABLES
 from spark_analytics.store.versions import Versions
-from spark_analytics.table import Column
 from tests.spark.hurried_writer import DAY, table, write_once
 
 #: Seconds after which a process that does nothing is a failure.

@@ -18,8 +18,8 @@ import attrs
 
 from spark_analytics.errors import CatalogueError, NothingThereError
 from spark_analytics.flv.sources import file_system_of, is_uri
-from spark_analytics.patterns import covers, fixed_part, is_pattern, matches
-from spark_analytics.table import as_bigint
+from spark_analytics.paths import covers, fixed_part, is_pattern, matches
+from spark_analytics.store.schema import as_bigint
 
 #: What recordings end in; a file that is named itself may be called anything.
 _SUFFIX = ".flv"

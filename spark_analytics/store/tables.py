@@ -1,8 +1,8 @@
-"""The tables of the catalogue that come from event logs, column by column. docs/audience.rst says the same."""
+"""The tables that come from event logs, column by column, as docs/audience.rst has them; and all tables by their names."""
 
 from __future__ import annotations
 
-from spark_analytics.table import DAY, Column, Table
+from spark_analytics.store.schema import DAY, RECORDING_TABLES, Column, Table
 
 _STREAM = (
     Column("app", "string", "the application of the stream; empty if it has none"),
@@ -310,3 +310,6 @@ EVENT_TABLES = (
     OUTAGES,
     DESTINATIONS,
 )
+
+#: Every table that a catalogue may have, by its name.
+TABLES: dict[str, Table] = {table.name: table for table in (*RECORDING_TABLES, *EVENT_TABLES)}

@@ -1,9 +1,12 @@
-"""Patterns for paths, as a shell has them: `*` stays in its folder, `**` does not."""
+"""Paths as users write them: patterns like those of a shell, and whether a file that was not found is gone."""
 
 from __future__ import annotations
 
+import os
 import re
 from functools import lru_cache
+
+from spark_analytics.flv.sources import is_uri
 
 _WILD = re.compile(r"[*?\[]")
 
@@ -69,3 +72,18 @@ def _class_of(chosen: str) -> str:
         # Such as `[z-a]`, which means nothing.
         return "(?!)"
     return f"[^/{inside}]" if is_not else f"[{inside}]"
+
+
+def is_gone(path: str) -> bool:
+    """Whether a file that was not found is not there, as far as this machine can tell: it may lie in a folder that cannot
+    be looked into, or be called otherwise than such files are.
+    """
+    if is_uri(path):
+        return True
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,23 +1,129 @@
-"""The row of `recordings` for a file that was read."""
+"""What was found in a file as a whole: the results of its parts, how they are joined, and the row of `recordings` they make."""
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import attrs
 import numpy as np
 
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.flv.names import RecordingName, parse_recording_name
 from rtmprelay.flv.scan import DamageKind
-from spark_analytics.indexing.files import FoundFile
-from spark_analytics.indexing.part_result import reason_of
-from spark_analytics.indexing.plan import is_settled
-from spark_analytics.indexing.stitching import FileResult
-from spark_analytics.recordings.drift import has_jitter
-from spark_analytics.recordings.findings import DRIFT, Incident
-from spark_analytics.recordings.part import Part, usual_picture_step
+from spark_analytics.recordings.beginning import Beginning
+from spark_analytics.recordings.discover import FoundFile
+from spark_analytics.recordings.findings import DRIFT, Findings, Incident
+from spark_analytics.recordings.part import Part, finish, join, usual_picture_step
+from spark_analytics.recordings.plan import is_settled
 from spark_analytics.recordings.rules import DRIFT_LEAST_MS, DRIFT_MS, INDEXER_VERSION
+from spark_analytics.recordings.sound import has_jitter
+
+
+@attrs.frozen(eq=False)
+class PartResult:
+    """What is known of a part of a file.
+
+    Attributes:
+        begin: Where its first tag begins; equal to `end` if none begins in it.
+        end: Where the first tag of the next part begins.
+        metadata: Some of what the metadata at the start of the file says.
+        has_header: Whether the file has a file header, and whether it begins with those of one.
+        error: Why it could not be read; then there is nothing else.
+    """
+
+    begin: int = 0
+    end: int = 0
+    part: Part = attrs.field(factory=Part)
+    beginning: Beginning = attrs.field(factory=Beginning)
+    metadata: dict[str, AmfValue] = attrs.field(factory=dict)
+    has_header: bool = False
+    has_signature: bool = False
+    error: str | None = None
+
+    def packed(self) -> bytes:
+        """As bytes. Most of the steps are never made."""
+        made = np.flatnonzero(self.part.steps)
+        sparse = made.astype(np.int32), self.part.steps[made]
+        bare = attrs.evolve(self, part=attrs.evolve(self.part, steps=np.empty(0, np.int64)))
+        return pickle.dumps((bare, *sparse), pickle.HIGHEST_PROTOCOL)
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> PartResult:
+        """From bytes that a worker of this same program made."""
+        result, made, counts = pickle.loads(data)
+        steps = Part().steps
+        steps[made] = counts
+        result.part.steps = steps
+        assert isinstance(result, PartResult)
+        return result
+
+
+def reason_of(error: Exception) -> str:
+    """Why a file could not be read, in the words of a row."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return f"{type(error).__name__}: {error}" if not isinstance(error, OSError) else str(error)
+
+
+#: The number of rows that belong to no part, but to where parts meet.
+BETWEEN_PARTS = -1
+
+
+@attrs.define(eq=False)
+class FileResult:
+    """What is known of a whole file.
+
+    Attributes:
+        times_before: For each part but the first, the time of the last frame before it.
+        at_edges: What was found where parts meet.
+    """
+
+    part: Part = attrs.field(factory=Part)
+    beginning: Beginning = attrs.field(factory=Beginning)
+    metadata: dict[str, AmfValue] = attrs.field(factory=dict)
+    has_header: bool = False
+    has_signature: bool = False
+    error: str | None = None
+    times_before: dict[int, int] = attrs.field(factory=dict)
+    at_edges: Findings = attrs.field(factory=Findings)
+
+
+def stitch(results: Sequence[PartResult]) -> FileResult:
+    """Join the parts of a file, which are in order and all there."""
+    for result in results:
+        if result.error is not None:
+            return FileResult(error=result.error)
+    first = results[0]
+    whole = FileResult(first.part, first.beginning, first.metadata, first.has_header, first.has_signature)
+    if len(results) == 1:
+        return whole
+    if not _is_seamless(results):
+        return FileResult(error="it changed while it was read")
+    findings = whole.at_edges
+    total = Part()
+    for number, result in enumerate(results):
+        if len(total.all.last):
+            whole.times_before[number] = int(total.all.last.times[0])
+        total = join(total, result.part, first.beginning, findings)
+    finish(total, findings)
+    whole.part = total
+    return whole
+
+
+def _is_seamless(results: Iterable[PartResult]) -> bool:
+    """Whether each part begins where the one before it ends; if not, they are not parts of one and the same file."""
+    end: int | None = None
+    for result in results:
+        if result.begin == result.end:
+            continue
+        if end is not None and result.begin != end:
+            return False
+        end = result.end
+    return True
+
 
 #: All that `status_of` says.
 STATUSES = (

@@ -11,17 +11,28 @@ from datetime import UTC, date, datetime
 import attrs
 import pyarrow as pa
 
-from spark_analytics.catalogue import Change, Snapshot
 from spark_analytics.event_logs.copies import Row
-from spark_analytics.event_logs.derive import answer, count_events, make_batch
-from spark_analytics.event_logs.file_table import UNREADABLE_FILE, new_splits, results_of, updated_rows
-from spark_analytics.event_logs.read import NewEvents, OpenSpark, add_events, read_new_events, workbench_for
+from spark_analytics.event_logs.derive import (
+    DERIVED,
+    TableWriter,
+    answer,
+    count_events,
+    leave_out,
+    make_batch,
+)
+from spark_analytics.event_logs.lines import NewEvents, OpenSpark, add_events, read_new_events, workbench_for
 from spark_analytics.event_logs.servers import STOPPED, News, Server, known_servers, servers_of, with_new
-from spark_analytics.event_logs.state import look_for_logs
-from spark_analytics.event_logs.write import DERIVED, TableWriter, leave_out
-from spark_analytics.event_schemas import EVENT_TABLES, EVENTS, OPEN_EVENTS
-from spark_analytics.schemas import TABLES
+from spark_analytics.event_logs.state import (
+    UNREADABLE_FILE,
+    look_for_logs,
+    new_splits,
+    results_of,
+    updated_rows,
+)
+from spark_analytics.store.change import Change
 from spark_analytics.store.part_files import PartFile
+from spark_analytics.store.tables import EVENT_TABLES, EVENTS, OPEN_EVENTS, TABLES
+from spark_analytics.store.versions import Snapshot
 
 _DERIVED = [table for table in EVENT_TABLES if table.name not in ("events", "event_files")]
 

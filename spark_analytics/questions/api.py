@@ -1,4 +1,4 @@
-"""Questions about recordings: what there is, what went wrong, and where a moment is shown."""
+"""The questions about recordings, viewers and destinations: each asks a file of SQL."""
 
 from __future__ import annotations
 
@@ -13,12 +13,22 @@ from rtmprelay.flv.names import split_key
 from spark_analytics.cli.output import printable
 from spark_analytics.errors import CatalogueError
 from spark_analytics.flv.sources import is_uri
-from spark_analytics.questions.asking import Scope, Source, answer, snapshot_of
-from spark_analytics.questions.time_window import ALWAYS, TimeWindow
+from spark_analytics.questions.ask import (
+    ALWAYS,
+    LONGEST,
+    Row,
+    Scope,
+    Source,
+    TimeWindow,
+    answer,
+    microseconds,
+    snapshot_of,
+)
 from spark_analytics.recordings.rules import BEFORE_START_MS
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 #: A frame that is shown for a while is not over when the next one does not come: how much later is still in a recording.
 _LAST_FRAME = timedelta(seconds=1)
@@ -221,3 +231,80 @@ def _text(moment: datetime) -> str:
     # Rounded down to the second, the start of a recording would be before it.
     exact = moment.astimezone(UTC).replace(tzinfo=None).isoformat()
     return f"{exact.rstrip('0') if '.' in exact else exact}Z"
+
+
+_MICROSECOND = timedelta(microseconds=1)
+_MINUTE_US = 60_000_000
+
+
+def list_plays(source: Source, scope: Scope) -> list[Row]:
+    """Single plays, in the order in which they began."""
+    return list(answer(source, "plays", **scope.parameters()).to_pylist())
+
+
+def list_viewers(source: Source, scope: Scope, together: bool = False) -> list[Row]:
+    """A row for each stream, or one for all together: who watched it, and how that went."""
+    return list(answer(source, "viewers", **scope.parameters(), together=together).to_pylist())
+
+
+def list_audience(
+    source: Source, scope: Scope, step_us: int = _MINUTE_US, together: bool = False
+) -> list[Row]:
+    """How many watched, minute by minute; steps in which nothing happened are left out.
+
+    Args:
+        step_us: Another step than a minute.
+        together: Whether the viewers of all streams are counted as one audience.
+    """
+    parameters = {
+        **scope.parameters(),
+        "longest_us": LONGEST // _MICROSECOND,
+        "step_us": step_us,
+        "together": together,
+    }
+    return list(answer(source, "audience", **parameters).to_pylist())
+
+
+def list_destinations(source: Source, scope: Scope, by_day: bool = False) -> list[Row]:
+    """A row for each destination, or for each of its days; the worst first."""
+    rows = answer(
+        source, "destinations", **scope.parameters(), **_days(scope.window), by_day=by_day
+    ).to_pylist()
+    for row in rows:
+        row["dropped_by_reason"] = dict(row["dropped_by_reason"] or ())
+        if not by_day:
+            del row["day"]
+    return list(rows)
+
+
+def _days(window: TimeWindow) -> dict[str, Any]:
+    """The whole days of a time, which are counted already, and the parts of others, at most two."""
+    whole, parts = window.whole_days()
+    first, last = (whole or window).days()
+    values: dict[str, Any] = {
+        "has_whole_days": whole is not None,
+        "first_whole_day": first,
+        "last_whole_day": last,
+    }
+    for name, part in zip("ab", [*parts, None, None], strict=False):
+        has_ends = part is not None and part.since is not None and part.until is not None
+        values[f"{name}_since_us"] = microseconds(_end(part, "since")) if has_ends else None
+        values[f"{name}_until_us"] = microseconds(_end(part, "until")) if has_ends else None
+        values[f"{name}_day"] = _end(part, "since").date() if has_ends else None
+    return values
+
+
+def _end(part: TimeWindow | None, name: str) -> datetime:
+    time: datetime = getattr(part, name)
+    return time
+
+
+def list_outages(source: Source, scope: Scope, destination: str | None = None) -> list[Row]:
+    """Outages with what was lost: by the destination, and by those who watched here meanwhile; and where it is recorded."""
+    parameters = {**scope.parameters(), "destination": destination}
+    (near,) = answer(source, "outage_days", **parameters).to_pylist()
+    if near["began"] is None:
+        return []
+    first, last = TimeWindow(near["began"], near["ended"]).days(before=LONGEST, after=LONGEST)
+    rows = answer(source, "outages", **parameters, first_near_day=first, last_near_day=last)
+    return list(rows.to_pylist())

@@ -13,11 +13,11 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_analytics.indexing.plan import GROWING, Row
+from spark_analytics.recordings.plan import GROWING, Row
 from spark_analytics.recordings.rules import SESSION_HOLE
-from spark_analytics.schemas import DAY, RECORDINGS, SESSIONS
 from spark_analytics.store.change import Change
 from spark_analytics.store.part_files import read_files
+from spark_analytics.store.schema import DAY, RECORDINGS, SESSIONS
 
 #: Holes between files that are shorter cannot be told from the inaccuracy of their times.
 _LEAST_HOLE = timedelta(seconds=1)

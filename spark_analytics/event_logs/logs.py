@@ -20,9 +20,9 @@ import attrs
 
 from spark_analytics.errors import CatalogueError
 from spark_analytics.flv.sources import file_system_of, is_uri
-from spark_analytics.indexing.files import list_uri
-from spark_analytics.patterns import covers, is_pattern, matches
-from spark_analytics.table import as_bigint
+from spark_analytics.paths import covers, is_pattern, matches
+from spark_analytics.recordings.discover import list_uri
+from spark_analytics.store.schema import as_bigint
 
 GZIP = ".gz"
 
