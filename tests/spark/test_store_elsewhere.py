@@ -35,7 +35,8 @@ from spark_analytics.store.upkeep import compact, vacuum
 from spark_analytics.store.versions import Snapshot, _read_task
 from tests.spark.hurried_writer import DAY, table, write_once
 from tests.spark.report_world import two_weeks, write
-from tests.spark.test_store import add, assert_whole, paths
+from tests.spark.test_store import add, paths
+from tests.spark.test_store_writers import assert_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
