@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heapreplace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -18,7 +18,10 @@ from spark_analytics.paths import is_gone
 from spark_analytics.recordings.discover import FoundFile, Listing
 from spark_analytics.recordings.rules import CLOCKS_DIFFER_BY, INDEXER_VERSION, SETTLED_AFTER
 from spark_analytics.store.schema import RECORDING_TABLES, RECORDINGS
-from spark_analytics.store.versions import Snapshot
+
+if TYPE_CHECKING:
+    # Workers read what is planned, and have no deltalake.
+    from spark_analytics.store.versions import Snapshot
 
 #: A row of `recordings`.
 Row = dict[str, Any]
