@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from spark_analytics.engine.duck import connect, in_dialect, parameters_in
 from spark_analytics.event_logs.servers import RUNNING, Server
 from spark_analytics.store.change import Change
+from spark_analytics.store.part_files import PartFile
 from spark_analytics.store.schema import DAY
 from spark_analytics.store.tables import EVENT_TABLES, OPEN_EVENTS, TABLES
 
@@ -275,13 +276,22 @@ class TableWriter:
 
     def _add_table(self, name: str, table: str, reach: _Reach) -> None:
         """Give a table, as it will be, a name on the workbench; or those of its rows that reach a time."""
+        files = self._files(table, reach)
         if isinstance(self._bench, SparkWorkbench):
-            self._bench.add_frame(name, reach.of_frame(self._change.read(self._bench.spark, table)))
-            return
+            self._bench.add_frame(name, reach.of_frame(self._change.read(self._bench.spark, table, files)))
+        else:
+            self._bench.add(name, self._change.arrow(table, files, reach.condition()))
+
+    def _files(self, table: str, reach: _Reach) -> list[PartFile]:
+        """Those that may have such rows: what ended years ago is not opened to see that."""
         files = self._change.files(table)
         if reach.first is not None:
-            files = tuple(file for file in files if file.day >= reach.first)
-        self._bench.add(name, self._change.arrow(table, files, reach.condition()))
+            return [file for file in files if file.day >= reach.first]
+        if reach.moment is None:
+            return list(files)
+        base = self._change.base
+        over = set(base.files(table)) - set(base.files(table, ends=(reach.end, reach.moment)))
+        return [file for file in files if file not in over]
 
     def write_destinations(self, first: date) -> None:
         """Days that are over and in which nothing was open stay as they are, and what ended before them is not read."""

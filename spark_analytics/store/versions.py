@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from spark_analytics.errors import CatalogueBusyError, CatalogueError
 from spark_analytics.store.delta import DeltaFolder
-from spark_analytics.store.part_files import PartFile, overlapping, read_files
+from spark_analytics.store.part_files import PartFile, not_ended, overlapping, read_files
 from spark_analytics.store.place import Place
 from spark_analytics.store.schema import DAY, Table
 from spark_analytics.store.tables import TABLES
@@ -225,12 +225,14 @@ class Snapshot:
         table: str,
         days: tuple[date, date] | None = None,
         ranges: Mapping[str, tuple[Any, Any]] | None = None,
+        ends: tuple[str, datetime] | None = None,
     ) -> tuple[PartFile, ...]:
         """The files of a table, or those that may have certain rows.
 
         Args:
             days: The first and the last day of interest.
             ranges: The least and the largest value of other columns.
+            ends: The column with the end of a row, and the moment before which it must not have ended.
         """
         if table not in self.pins:
             return ()
@@ -238,6 +240,8 @@ class Snapshot:
         if days is not None:
             actions = overlapping_days(actions, days)
         actions = overlapping(actions, ranges or {})
+        if ends is not None:
+            actions = not_ended(actions, *ends)
         columns = [
             actions[name].to_pylist() for name in ("path", f"partition.{DAY}", "size_bytes", "num_records")
         ]

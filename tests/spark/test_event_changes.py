@@ -5,10 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import attrs
+import pyarrow as pa
 import pytest
 
 from spark_analytics.errors import CatalogueError
@@ -18,6 +21,9 @@ from spark_analytics.event_logs.logs import look_at
 from spark_analytics.questions.api import list_destinations, list_outages, list_viewers
 from spark_analytics.questions.ask import ALWAYS, Scope, TimeWindow
 from spark_analytics.report.data import gather
+from spark_analytics.store.part_files import PartFile, read_files
+from spark_analytics.store.place import Place
+from spark_analytics.store.schema import Table
 from tests.spark.event_archive import LATER, Archive, Make
 from tests.spark.event_world import FakeServer, moment, story
 from tests.spark.test_event_tables import make as make
@@ -324,3 +330,35 @@ def _write_damaged(folder: Path) -> None:
     for path in folder.glob("events_20261116_12000?.*"):
         # Long ago by the clock of the test, whatever day it is.
         os.utime(path, (moment(0).timestamp(),) * 2)
+
+
+def test_night_opens_no_file_of_what_ended_on_earlier_days(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = Archive(tmp_path)
+    story().write(archive.logs)
+    assert archive.index().changed
+    day = 86_400.0
+    server = FakeServer("i2", 3 * day)
+    server.start()
+    server.at(3 * day + 1).connect("c1", "obs")
+    server.publish("c1")
+    server.destination("connecting", address="rtmp://a/live2")
+    server.at(3 * day + 2).destination("connected", address="rtmp://a/live2")
+    server.at(3 * day + 60).unpublish("c1")
+    server.destination("closed", reason="the server stops", messages=1, bytes=1, dropped=0)
+    server.stop()
+    server.write(archive.logs)
+    opened: set[tuple[str, date]] = set()
+
+    def note(folder: Place, table: Table, files: Iterable[PartFile], *rest: Any, **more: Any) -> pa.Table:
+        files = list(files)
+        opened.update((table.name, file.day) for file in files)
+        return read_files(folder, table, files, *rest, **more)
+
+    monkeypatch.setattr("spark_analytics.store.change.read_files", note)
+    archive.index(moment(4 * day))
+    assert ("publishes", moment(3 * day).date()) in opened
+    # Tables with a row for each server and each log are read as a whole.
+    assert {name for name, of in opened if of < moment(3 * day).date()} <= {"servers", "event_files"}
+    assert len(archive.rows("publishes")) == 3
