@@ -277,7 +277,7 @@ PLANTED = [
     ("rtmprelay.web.server.site", "from rtmprelay.web.api.routes import Routes"),
     ("rtmprelay.web.metrics.collector", "from rtmprelay.web.events.stream import EventStream"),
     ("rtmprelay.errors", "from rtmprelay.media import MediaFrame"),
-    ("spark_analytics.schemas", "from rtmprelay.service import RelayService"),
+    ("spark_analytics.store.schema", "from rtmprelay.service import RelayService"),
     ("rtmprelay.rtmp.server", "from rtmprelay.nowhere import something"),
 ]
 

@@ -57,7 +57,7 @@ PROGRAMS: dict[str, parsers.Reader] = {
     "ffplay": parsers.fine,
     "curl": parsers.fine,
     # Of the system, with nothing of ours in them.
-    **dict.fromkeys((".", "ls", "export", "openssl", "chmod", "logger"), parsers.fine),
+    **dict.fromkeys((".", "ls", "mkdir", "export", "openssl", "chmod", "logger"), parsers.fine),
 }
 
 #: Files that pages include, and the test that runs them, or reads them with the program that they are for.
@@ -87,6 +87,8 @@ RUN_ELSEWHERE = {
     ("README.md", "python"): "tests/docs/test_readme.py",
     ("docs/catalogue.rst", "python"): "tests/docs/test_spark_pages.py",
     ("docs/catalogue.rst", "sql"): "tests/spark/test_documented_sql.py",
+    ("docs/tutorials/ask_in_a_notebook.rst", "python"): "tests/docs/test_notebook.py",
+    ("docs/tutorials/ask_in_a_notebook.rst", "text"): "tests/docs/test_notebook.py",
     ("docs/howto/nodes.rst", "sh"): "tests/cluster/test_howto.py",
     ("docs/howto/plugins.rst", "sh"): "tests/docs/test_examples.py",
     ("docs/audience.rst", "sql"): "tests/spark/test_documented_sql.py",
