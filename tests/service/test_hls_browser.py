@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import os
 import statistics
-import subprocess
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
 
 import pytest
 
 from tests.service.browser import MISSING, Browser, until
 from tests.service.command import Server
+from tests.service.encoder import MEDIA, Encoder
 from tests.service.firefox import FIREFOX, Firefox
 from tests.service.interop import FFmpeg
-from tests.service.test_dashboard_browser import listening
 from tests.service.web_players import HLS_JS, OLD_HLS_JS, SHAKA, PlayerPage
 
 pytestmark = pytest.mark.full
@@ -38,10 +34,6 @@ WORLDS = [
 WITH_DISCONTINUITIES = [world for world in WORLDS if "1.6" not in str(world.id)]
 ONE = WORLDS[:1]
 
-MEDIA = (
-    "-f lavfi -i testsrc2=s=320x180:r=30 -f lavfi -i sine=440:r=48000 -t 30"
-    " -c:v libx264 -preset ultrafast -tune zerolatency -g 60 -sc_threshold 0 -pix_fmt yuv420p -b:v 400k -c:a aac"
-)
 LARGER = MEDIA.replace("320x180", "640x360")
 OTHER_CODEC = MEDIA.replace(
     "-c:v libx264 -preset ultrafast -tune zerolatency",
@@ -59,31 +51,16 @@ WATCHED = float(os.environ.get("RTMPRELAY_TEST_WATCHED_SECONDS", "45"))
 class World:
     """A relay with HLS, a publisher, and a page that watches."""
 
-    def __init__(self, ffmpeg: FFmpeg, server: Server, browser: Browser | Firefox, page: PlayerPage) -> None:
-        self.ffmpeg = ffmpeg
-        self.server = server
+    def __init__(self, encoder: Encoder, browser: Browser | Firefox, page: PlayerPage) -> None:
+        self.encoder = encoder
         self.browser = browser
-        self.page = page
-        self._publisher: subprocess.Popen[bytes] | None = None
-
-    def publish(self, media: str = MEDIA, name: str = "hls_page.flv") -> None:
-        source = self.ffmpeg.make(name, media)
-        url = f"rtmp://127.0.0.1:{listening(self.server, 'RTMP')}/live/film"
-        command = [self.ffmpeg.program, "-v", "error", "-re", "-stream_loop", "-1", "-i", str(source)]
-        command += ["-c", "copy", "-f", "flv", url]
-        self._publisher = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
-
-    def lose_publisher(self) -> None:
-        if self._publisher is not None:
-            self._publisher.kill()
-            self._publisher.wait()
-            self._publisher = None
+        self._page = page
 
     def watch(self, players: int = 1) -> None:
-        url = f"http://127.0.0.1:{listening(self.server, 'HTTP')}/live/film/index.m3u8"
-        # Players give up for good if the stream is not there yet.
-        until(lambda: segments(url) >= self.page.player.segments, "the playlist")
-        self.browser.open(self.page.url(url, players))
+        """Publish, and watch when there is something: players give up for good if the stream is not there yet."""
+        self.encoder.publish()
+        index = self.encoder.until_ready(self._page.player.segments)
+        self.browser.open(self._page.url(index, players))
         until(lambda: all(one["first"] is not None for one in self.look()), "the first picture")
 
     def look(self) -> list[dict[str, Any]]:
@@ -104,17 +81,6 @@ class World:
         return until(shown, f"{pictures} more pictures", 90)
 
 
-def segments(url: str) -> int:
-    """How many are complete; 0 if there is no stream."""
-    try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            media = answer.read().decode().split()[-1]
-        with urllib.request.urlopen(urljoin(url, media), timeout=10) as answer:
-            return int(answer.read().count(b"#EXTINF"))
-    except urllib.error.HTTPError:
-        return 0
-
-
 @pytest.fixture
 def world(
     request: pytest.FixtureRequest, ffmpeg: FFmpeg, start_server: Callable[..., Server], tmp_path: Path
@@ -123,11 +89,11 @@ def world(
     page = PlayerPage(player, tmp_path)
     server = start_server("--hls", "*", "--http-media", "127.0.0.1:0", "--http-cors", page.origin)
     browser = browser_type(tmp_path)
-    made = World(ffmpeg, server, browser, page)
+    encoder = Encoder(ffmpeg, server)
     try:
-        yield made
+        yield World(encoder, browser, page)
     finally:
-        made.lose_publisher()
+        encoder.lose()
         browser.quit()
         page.close()
 
@@ -136,7 +102,6 @@ def world(
 def test_page_plays_near_the_encoder(
     world: World, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    world.publish()
     world.watch()
     (state,) = world.until_shown(360)
     behind = state["behind"][len(state["behind"]) // 2 :]
@@ -155,33 +120,30 @@ def test_page_plays_near_the_encoder(
 
 @pytest.mark.parametrize("world", WORLDS, indirect=True)
 def test_viewer_goes_on_when_the_publisher_returns(world: World) -> None:
-    world.publish()
     world.watch()
     world.until_shown(60)
-    world.lose_publisher()
-    world.publish()
+    world.encoder.lose()
+    world.encoder.publish()
     world.until_shown(240)
 
 
 @pytest.mark.parametrize("world", WITH_DISCONTINUITIES, indirect=True)
 def test_viewer_goes_on_with_another_size_of_pictures(world: World) -> None:
-    world.publish()
     world.watch()
     world.until_shown(60)
-    world.lose_publisher()
-    world.publish(LARGER, "hls_page_large.flv")
+    world.encoder.lose()
+    world.encoder.publish(LARGER, "hls_page_large.flv")
     (state,) = world.until_shown(240)
     assert state["width"] == 640
 
 
 @pytest.mark.parametrize("world", ONE, indirect=True)
 def test_all_of_twenty_sessions_go_on_each_time_the_publisher_returns(world: World) -> None:
-    world.publish()
     world.watch(SESSIONS)
     for _ in range(RESTARTS):
         world.until_shown(60)
-        world.lose_publisher()
-        world.publish()
+        world.encoder.lose()
+        world.encoder.publish()
     assert len(world.until_shown(120)) == SESSIONS
 
 
@@ -194,19 +156,16 @@ def test_all_of_twenty_sessions_go_on_each_time_the_publisher_returns(world: Wor
 def test_all_of_twenty_sessions_go_on_with_what_another_encoder_sends(
     world: World, media: str, name: str
 ) -> None:
-    world.ffmpeg.make(name, media)
-    world.publish()
     world.watch(SESSIONS)
     world.until_shown(60)
-    world.lose_publisher()
-    world.publish(media, name)
+    world.encoder.lose()
+    world.encoder.publish(media, name)
     assert len(world.until_shown(240)) == SESSIONS
 
 
 @pytest.mark.parametrize("world", ONE, indirect=True)
 def test_nothing_stalls(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     """On a machine that keeps up: the pictures are encoded before, and copied."""
-    world.publish()
     world.watch()
     world.until_shown(60)
     (before,) = world.look()
