@@ -93,9 +93,9 @@ def world(
     try:
         yield World(encoder, browser, page)
     finally:
-        encoder.lose()
         browser.quit()
         page.close()
+        encoder.close()
 
 
 @pytest.mark.parametrize("world", WORLDS, indirect=True)

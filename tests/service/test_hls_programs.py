@@ -41,7 +41,7 @@ def encoder(ffmpeg: FFmpeg, start_server: Callable[..., Server]) -> Iterator[Enc
     try:
         yield encoder
     finally:
-        encoder.lose()
+        encoder.close()
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def encoder(ffmpeg: FFmpeg, start_server: Callable[..., Server]) -> Iterator[Enc
     try:
         yield encoder
     finally:
-        encoder.lose()
+        encoder.close()
 
 
 def wait_for(firefox: Firefox, what: str, frames: int = 0, **wanted: Any) -> dict[str, Any]:
@@ -56,6 +56,7 @@ def test_page_begins_goes_back_and_goes_on_when_the_publisher_returns(
     firefox.open(encoder.index.removesuffix("index.m3u8"))
     assert "not live now" in wait_for(firefox, "a page that waits", state="offline")["notice"]
     encoder.publish()
+    encoder.until_ready()
     found = wait_for(firefox, "a page that plays", state="playing", live="edge", paused=False)
     found = wait_for(firefox, "three seconds of pictures", found["frames"] + 90, state="playing")
     assert 0.5 < found["latency"] < 5
