@@ -89,6 +89,7 @@ WEB: dict[str, set[str]] = {
         "",
         "access",
         "errors",
+        "machine",
         "media",
         "amf",
         "flv",
