@@ -42,6 +42,7 @@ from rtmprelay.web.server.scheduling import HttpScheduler
 from rtmprelay.web.server.site import RelaySite
 from rtmprelay.web.server.threads import InThread, at_once
 from rtmprelay.web.settings import HttpSettings
+from rtmprelay.web.stills import Stills
 
 
 class Relay(RelayView, ControllableRelay, Protocol):
@@ -124,6 +125,7 @@ class HttpPart:
             None if hls is None else Clips(hls, media_gate, in_thread),
             self._recorded,
             pages,
+            Stills(relay.registry, media_gate),
         )
         counts = EventCounts()
         relay.events.add_sink(counts)
