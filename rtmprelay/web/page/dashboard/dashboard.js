@@ -7,8 +7,10 @@ import { CardList, copyButton, setData, setHidden, setIcon, setText } from "./do
 import { EventList } from "./event_list.js";
 import { Feed } from "./feed.js";
 import * as format from "./format.js";
+import { Machine } from "./machine.js";
 import { drawVisiblePlots, forgetColours } from "./plot.js";
 import { PullCard } from "./pull_card.js";
+import { Recordings } from "./recordings.js";
 import { Series } from "./series.js";
 import { Streams } from "./streams.js";
 import { ViewBar } from "./view_bar.js";
@@ -55,6 +57,8 @@ class Page {
     this.pulls = new CardList(byId("pull-cards"), (name) => new PullCard(name));
     this.cluster = new ClusterTable(byId("cluster"));
     this.events = new EventList(byId("events"));
+    this.machine = new Machine(byId("machine"));
+    this.recordings = new Recordings(byId("recordings"), byId("play-dialog"), this.control);
     this.viewBar = new ViewBar(this.streams, this.destinations);
     this.feed = new Feed("events", {
       hello: (data) => this.#helloReceived(data),
@@ -88,6 +92,11 @@ class Page {
     this.dialogs.confirm(question);
   }
 
+  /** Opens the settings of a destination. */
+  edit(name, lasting) {
+    return this.dialogs.edit(name, lasting);
+  }
+
   /** The state of a destination. */
   stateOf(name) {
     return stateOf(this.destinationData.get(name));
@@ -114,7 +123,9 @@ class Page {
     setText(byId("version"), hello.version);
     this.streamRates.load(hello.history?.streams, hello.history?.interval ?? 1);
     this.destinationRates.load(hello.history?.destinations, hello.history?.interval ?? 1);
+    this.machine.load(hello.history?.machine, hello.history?.interval ?? 1);
     this.events.load(hello.events ?? []);
+    this.recordings.changed();
     setText(byId("publish-server"), `${this.#rtmpServer()}/live`);
     setText(
       byId("publish-command"),
@@ -137,6 +148,7 @@ class Page {
     const rate = (entry) => entry.bitrate_kbps;
     this.streamRates.push(mapValues(streams, rate), this.streams.cards);
     this.destinationRates.push(mapValues(destinations, rate), this.destinations.cards);
+    this.machine.update(status.health.machine);
     this.#showTotals(status.health, [...streams.values()], [...destinations.values()]);
     this.viewBar.update();
     drawVisiblePlots();
@@ -147,6 +159,7 @@ class Page {
   #eventReceived(event) {
     this.events.add(event);
     if (event.event === "publish_stopped") this.streams.stopped(event);
+    if (event.event.startsWith("recording_")) this.recordings.changed();
   }
 
   #showWarnings(health) {
@@ -192,7 +205,7 @@ class Page {
   // -- the page itself --------------------------------------------------------------------------------------
 
   #connectionChanged(state) {
-    const words = { connecting: "Connecting…", live: "Live", lost: "Reconnecting…" };
+    const words = { connecting: "Connecting…", live: "Connected", lost: "Reconnecting…" };
     setData(document.body, "connection", state.name);
     setIcon(byId("connection-icon"), { connecting: "connecting", live: "connected", lost: "error" }[state.name]);
     setText(byId("connection-word"), words[state.name]);

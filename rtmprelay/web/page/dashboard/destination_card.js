@@ -1,4 +1,5 @@
 // One destination.
+import { CheckBox } from "./check_steps.js";
 import { fromTemplate, setChips, setData, setHidden, setIcon, setOptional, setText, setTitle } from "./dom.js";
 import * as format from "./format.js";
 import { Plot } from "./plot.js";
@@ -149,11 +150,22 @@ export class DestinationCard {
     const effect = enabled ? "Stop sending to it" : "Send to it again";
     setTitle(this.controls.parts.enable, `${effect}, until the relay is restarted`);
     this.controls.parts.reconnect.disabled = !enabled || this.destination.status === "idle";
+    const sending = (this.destination.outlets ?? []).some(({ status }) => status === "connected" || status === "connecting");
+    this.controls.parts.test.disabled = sending;
+    const test = sending ? "It is sending now: a second publish with the same key could end the broadcast" : "Connect and ask to publish, without sending anything";
+    setTitle(this.controls.parts.test, test);
   }
 
   #makeControls() {
     const controls = fromTemplate("destination-controls");
-    const { enable, reconnect, remove } = controls.parts;
+    const { enable, reconnect, edit, test, remove } = controls.parts;
+    const check = new CheckBox(controls.root.querySelector(".check-box"));
+    edit.addEventListener("click", () => this.#run(edit, () => this.page.edit(this.name, this.destination.lasting)));
+    test.addEventListener("click", async () => {
+      test.disabled = true;
+      await check.show(() => this.page.control.checkDestination(this.name));
+      this.updateControls();
+    });
     enable.addEventListener("click", () =>
       this.#run(enable, () => this.page.control.setEnabled(this.name, !this.destination.enabled)),
     );
