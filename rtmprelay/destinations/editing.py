@@ -41,7 +41,9 @@ def shown_settings(settings: DestinationSettings) -> dict[str, object]:
 
 
 def _shown(url: RtmpUrl) -> str:
-    return f"{url.scheme}://{url.location}"
+    # A port that is not written stays unwritten: servers compare the address with their own.
+    location = url.location if url.port_written else url.location.replace(f":{url.port}/", "/", 1)
+    return f"{url.scheme}://{location}"
 
 
 def edited_settings(settings: DestinationSettings, fields: Mapping[str, object]) -> DestinationSettings:

@@ -37,7 +37,7 @@ def test_settings_are_shown_without_key_and_password() -> None:
     got = web.get("/destinations/far/settings")
     assert KEY not in got.body.decode()
     assert b"pass" not in got.body
-    assert got.json["url"] == "rtmp://192.0.2.1:1935/app"
+    assert got.json["url"] == "rtmp://192.0.2.1/app"
     assert (got.json["has_key"], got.json["linger"], got.json["match"]) == (True, 3.0, "*")
     assert web.get("/destinations/near/settings").error == (404, "not_found")
 

@@ -59,7 +59,7 @@ export class Machine {
     this.memory.push(now, machine.memory_bytes);
     const percent = machine.cpu_percent;
     setText(this.part("cpu"), percent === null ? format.NOTHING : `${percent.toFixed(percent < 9.95 ? 1 : 0)} %`);
-    setText(this.part("cpuNote"), `of one core; there ${machine.cores === 1 ? "is 1" : `are ${machine.cores}`}`);
+    setText(this.part("cpuNote"), machine.cores === 1 ? "of its core" : `of one of ${machine.cores} cores`);
     setText(this.part("memory"), format.bytes(machine.memory_bytes));
     setText(this.part("memoryNote"), `of ${format.bytes(machine.memory_size)}`);
     this.#updateDisks(machine.disks);
@@ -73,7 +73,8 @@ export class Machine {
     setHidden(this.part("diskTile"), !fullest);
     if (!fullest) return;
     setText(this.part("disk"), format.bytes(fullest.free));
-    setText(this.part("diskNote"), `free of ${format.bytes(fullest.size)}, for ${fullest.used_for.join(", ")}`);
+    setText(this.part("diskNote"), `free of ${format.bytes(fullest.size)}`);
+    setText(this.part("diskName"), `Disk: ${fullest.used_for.join(", ")}`);
     setTitle(this.part("diskTile"), disks.map(words).join("\n"));
     const used = Math.round(100 * (1 - share(fullest)));
     const bar = this.part("diskBar");

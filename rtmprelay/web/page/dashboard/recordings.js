@@ -53,6 +53,7 @@ export class Recordings {
       return;
     }
     setHidden(this.section, files === null);
+    setHidden(document.getElementById("recordings-link"), files === null);
     this.files = files ?? [];
     this.#show();
     if (this.files.some(({ growing }) => growing)) this.#due(EVERY_MS);

@@ -134,8 +134,9 @@ export class StreamCard {
     setOptional(parts.playersNote, stream.bytes_out ? `${format.bytes(stream.bytes_out)} sent` : null);
     setText(parts.received, format.bytes(stream.bytes_in));
     setOptional(parts.receivedNote, stream.publisher ? `from ${stream.publisher.address}` : null);
-    setText(parts.dropped, format.count(stream.messages_dropped));
-    setOptional(parts.droppedNote, format.dropWords(stream.dropped_by_reason) || null);
+    setText(parts.dropped, format.lost(stream.messages_dropped, this.page.messageRate([this.key])));
+    setTitle(parts.dropped, `${format.counted(stream.messages_dropped, "message")}, of all players together`);
+    setOptional(parts.droppedNote, format.lossWords(stream.dropped_by_reason) || null);
     setData(parts.droppedNote, "level", stream.messages_dropped ? "warn" : "");
   }
 
