@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import queue
 import threading
+from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,8 @@ class FakeRelay:
         self.changes: list[tuple[str, str, Any]] = []
         #: The status and the message that changes are refused with.
         self.change_refusal: tuple[int, str] | None = None
+        #: How often each path was asked for.
+        self.asked: Counter[str] = Counter()
         self.clients: set[queue.SimpleQueue[bytes | None]] = set()
         self.now = "2026-01-01T13:02:06.000Z"
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -290,6 +293,7 @@ class FakeRelay:
 
             def do_GET(self) -> None:
                 path = self.path.partition("?")[0].removeprefix(relay.prefix)
+                relay.asked[path] += 1
                 found = relay.file(path)
                 if found is not None:
                     self.answer(200, *found)

@@ -5,9 +5,9 @@
 const GOOD_FOR_MS = 30_000;
 const LOOK_EVERY_MS = 1500;
 
-/** Milliseconds that decoding may take, and requests and refusals in a row after which a stream is left alone. */
+/** Milliseconds that loading and decoding may take each, and failures in a row after which a stream is left alone. */
 const DECODE_MS = 5000;
-const MOST_REFUSALS = 3;
+const MOST_FAILURES = 3;
 
 const visible = new Set();
 const byElement = new WeakMap();
@@ -49,7 +49,7 @@ export class Thumbnail {
     this.canvas = button.querySelector("canvas");
     this.url = url;
     this.dueAt = 0;
-    this.refusals = 0;
+    this.failures = 0;
     byElement.set(card, this);
     watcher.observe(card);
   }
@@ -62,16 +62,16 @@ export class Thumbnail {
   async refresh() {
     this.dueAt = Date.now() + GOOD_FOR_MS;
     const url = this.url();
-    if (url === null || this.refusals >= MOST_REFUSALS) return;
+    if (url === null || this.failures >= MOST_FAILURES) return;
     try {
       const answer = await fetch(url, { cache: "no-store", signal: AbortSignal.timeout(DECODE_MS) });
       // There is no picture yet.
       if (answer.status === 204) this.dueAt = Date.now() + GOOD_FOR_MS / 6;
       else if (answer.ok) await this.#draw(await answer.blob());
       // Those who may not play the stream get no picture of it either.
-      else if (answer.status === 401 || answer.status === 403) this.refusals = MOST_REFUSALS;
+      else if (answer.status === 401 || answer.status === 403) this.failures = MOST_FAILURES;
     } catch {
-      this.refusals += 1;
+      this.failures += 1;
     }
   }
 
@@ -82,19 +82,23 @@ export class Thumbnail {
     canvas.height = Math.max(1, Math.round((320 * picture.height) / picture.width));
     canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
     picture.close();
-    this.refusals = 0;
+    this.failures = 0;
     this.button.hidden = false;
   }
+}
+
+/** The pictures that are to be loaded at a time, the oldest first. */
+export function due(now) {
+  if (document.hidden) return [];
+  return [...visible].filter((one) => one.dueAt <= now).sort((one, other) => one.dueAt - other.dueAt);
 }
 
 let working = false;
 
 setInterval(async () => {
-  if (working || document.hidden) return;
-  const now = Date.now();
-  const due = [...visible].filter((one) => one.dueAt <= now).sort((one, other) => one.dueAt - other.dueAt)[0];
-  if (!due) return;
+  const [next] = working ? [] : due(Date.now());
+  if (!next) return;
   working = true;
-  await due.refresh();
+  await next.refresh();
   working = false;
 }, LOOK_EVERY_MS);
