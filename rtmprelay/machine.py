@@ -22,6 +22,7 @@ _OWN_FILES = 4
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUP = Path("/proc/self/cgroup")
+_OWN_MEMORY = Path("/proc/self/statm")
 
 
 def memory_of_machine(root: Path = _CGROUPS, own: Path = _OWN_CGROUP) -> int:
@@ -58,6 +59,15 @@ def _read_number(path: Path) -> int | None:
     except OSError:
         return None
     return int(text) if text.isdecimal() else None
+
+
+def memory_of_process(own: Path = _OWN_MEMORY) -> int | None:
+    """Bytes of memory that this process has now; None where the system does not tell."""
+    try:
+        pages = own.read_text().split()[1]
+    except (OSError, IndexError):
+        return None
+    return int(pages) * os.sysconf("SC_PAGE_SIZE") if pages.isdecimal() else None
 
 
 class OpenFiles:

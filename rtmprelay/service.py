@@ -28,6 +28,7 @@ from rtmprelay.control import RelayControl
 from rtmprelay.destinations.config_file import RelayFile
 from rtmprelay.destinations.manager import DestinationManager
 from rtmprelay.destinations.outlet import OutletContext
+from rtmprelay.destinations.preflight import DestinationChecks
 from rtmprelay.drain import Drain
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_bus import EventBus, LogSink
@@ -53,6 +54,7 @@ from rtmprelay.wiring import (
     live_media_settings,
     server_settings,
     thread_caller,
+    written_folders,
 )
 
 if TYPE_CHECKING:
@@ -156,6 +158,7 @@ class RelayService(MultiService):
             self.cluster,
             self.drain,
             start_warnings(self.config),
+            DestinationChecks(reactor),
         )
         self.hls: Hls | None = None
         if self.config.hls.match:
@@ -187,6 +190,7 @@ class RelayService(MultiService):
                 hls=self.hls,
                 recordings=self.config.recording.folder if settings.recordings else None,
                 in_thread=thread_caller(reactor),
+                folders=written_folders(self.config),
             )
             self.control.player_enders.append(self.http.media.end)
             self.recheck.add(self.http.media.granted)

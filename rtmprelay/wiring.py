@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from twisted.application.service import IService, MultiService
 from twisted.internet.defer import Deferred
@@ -79,6 +80,16 @@ def live_media_settings(config: RelayConfig) -> LiveMediaSettings:
         stall_timeout=config.connection_limits.stall_timeout,
         statistics_interval=config.statistics_interval,
     )
+
+
+def written_folders(config: RelayConfig) -> dict[str, Path]:
+    """The folders that the relay writes to, by what they are for. Any stream may be recorded on request."""
+    folders = {"recordings": config.recording.folder}
+    if config.hls.folder is not None:
+        folders["HLS"] = config.hls.folder
+    if config.event_log.folder is not None:
+        folders["events"] = config.event_log.folder
+    return folders
 
 
 def server_settings(config: RelayConfig) -> ServerSettings:

@@ -90,6 +90,7 @@ WEB: dict[str, set[str]] = {
         "",
         "access",
         "errors",
+        "machine",
         "media",
         "amf",
         "flv",
@@ -104,7 +105,7 @@ WEB: dict[str, set[str]] = {
     "web.media_gate": {"access", "secret", "wire", "web.server"} | EVENTS,
     "web.recordings": {"errors", "media", "flv", "mp4", "hls", "web.server", "web.media_gate"},
     "web": EVENTS
-    | {"errors", "secret", "quantities", "wire", "mp4", "hls", "streams", "access", "outputs"}
+    | {"errors", "media", "secret", "quantities", "wire", "mp4", "hls", "streams", "access", "outputs"}
     | {"web.settings", "web.server"}
     | {"web.api", "web.events", "web.metrics", "web.page", "web.recordings", "web.media_gate"},
 }

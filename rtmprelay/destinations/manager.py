@@ -118,6 +118,11 @@ class DestinationManager:
         """End the connections of a destination, or its waiting for the next attempt, and connect now."""
         self._find(name).reconnect()
 
+    def change(self, settings: DestinationSettings) -> Changes:
+        """Use other settings for the destination of this name."""
+        self._find(settings.name)
+        return self.apply(settings if one.name == settings.name else one.settings for one in self)
+
     def _find(self, name: str) -> Destination:
         try:
             return self._destinations[name]

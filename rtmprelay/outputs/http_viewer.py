@@ -68,6 +68,7 @@ class HttpViewer(Consumer):
     """
 
     _log = Logger()
+    report: PlayReport
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class HttpViewer(Consumer):
         # Why no more frames are taken; what is queued may still have to be sent.
         self._ending: str | None = None
         self._gone = False
-        self._report = PlayReport(connection_id, stream.key, self, self._began)
+        self.report = PlayReport(connection_id, stream.key, self, self._began, response.peer)
         self._timer: IDelayedCall | None = None
 
     @property
@@ -203,7 +204,7 @@ class HttpViewer(Consumer):
         self.close()
         self._context.registry.leave(self.stream, self)
         now = self._clock.seconds()
-        self._tell(self._report.stopped(now, reason))
+        self._tell(self.report.stopped(now, reason))
         self._tell(
             events.ConnectionClosed(
                 connection=self._connection_id,
@@ -224,13 +225,13 @@ class HttpViewer(Consumer):
         now = self._clock.seconds()
         self._response.writer.transport_full()
         self._stall.transport_full(self._response.writer, now)
-        self._report.stalls.transport_full(now)
+        self.report.stalls.transport_full(now)
         self.transport_full()
 
     def resumeProducing(self) -> None:
         """The transport's buffer is empty."""
         self._stall.transport_ready()
-        self._report.stalls.transport_ready(self._clock.seconds())
+        self.report.stalls.transport_ready(self._clock.seconds())
         if self._response.writer.transport_ready() and not self._gone:
             self._guarded(self.transport_ready)
 
@@ -241,7 +242,7 @@ class HttpViewer(Consumer):
 
     def _arm_timer(self) -> None:
         settings = self._context.settings
-        times = [_CHECK_EVERY, self._report.last_at + settings.statistics_interval - self._clock.seconds()]
+        times = [_CHECK_EVERY, self.report.last_at + settings.statistics_interval - self._clock.seconds()]
         stuck_since = self._stall.stuck_since
         if stuck_since is not None:
             times.append(stuck_since + settings.stall_timeout - self._clock.seconds())
@@ -260,6 +261,6 @@ class HttpViewer(Consumer):
                 f"the peer took no byte for {seconds} s (limit: stall_timeout)", "stall_timeout"
             )
             return
-        if now >= self._report.last_at + settings.statistics_interval:
-            self._tell(self._report.statistics(now))
+        if now >= self.report.last_at + settings.statistics_interval:
+            self._tell(self.report.statistics(now))
         self._arm_timer()

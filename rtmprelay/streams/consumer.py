@@ -11,7 +11,7 @@ from typing import Protocol
 
 from rtmprelay.interfaces import IFrameSubscriber
 from rtmprelay.media import MediaKind
-from rtmprelay.streams.accounting import DeliveryAccount, DropReason
+from rtmprelay.streams.accounting import DeliveryAccount, DropReason, PlayReport
 from rtmprelay.streams.frame_queue import FrameQueue
 from rtmprelay.streams.frames import FrameBatch, FrameEncoder, FrameRole, LiveFrame, summarize
 from rtmprelay.streams.limits import QueueLimits
@@ -36,6 +36,10 @@ class Player(Protocol):
     def account(self) -> DeliveryAccount: ...
 
     @property
+    def report(self) -> PlayReport | None:
+        """Who watches, and since when; None where nobody knows."""
+
+    @property
     def messages_queued(self) -> int: ...
 
     @property
@@ -53,6 +57,9 @@ class Consumer:
 
     #: The format in which a player gets the stream: "rtmp", "flv", "mp4" or "hls". None for a consumer that is no player.
     audience: str | None = None
+
+    #: Who watches, and since when.
+    report: PlayReport | None = None
 
     def __init__(
         self,

@@ -210,6 +210,10 @@ class LiveStream:
         """The decoder configuration of the video or of the audio, if it has come."""
         return self._cache.header(kind)
 
+    def still(self) -> list[MediaFrame]:
+        """What decodes to the picture of the latest keyframe; nothing if that is not kept."""
+        return self._cache.still()
+
     @property
     def gop(self) -> tuple[int, int] | None:
         """The timestamps of the first and the last frame that late joiners get, if there are any."""

@@ -12,6 +12,8 @@ from twisted.internet.interfaces import IReactorTime
 from rtmprelay import __version__
 from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.registry import StreamRegistry
+from rtmprelay.web.api.machine_use import MachineUse
+from rtmprelay.web.api.players import players_pieces, stream_in_query
 from rtmprelay.web.api.sampling import RateSampler
 from rtmprelay.web.api.shapes import (
     Json,
@@ -25,8 +27,10 @@ from rtmprelay.web.api.shapes import (
     refused_address_json,
     stream_json,
 )
+from rtmprelay.web.server.request import RelayRequest
 from rtmprelay.web.server.responses import (
     API_VERSION,
+    Response,
     entry_pieces,
     iso_time,
     list_pieces,
@@ -111,6 +115,7 @@ class StatusDocuments:
 
     Args:
         is_hls: Whether the stream with this key can be watched as HLS.
+        machine: What the process uses, and how full its disks are.
     """
 
     def __init__(
@@ -121,9 +126,11 @@ class StatusDocuments:
         clock: IReactorTime,
         wall_clock: Callable[[], float] = time.time,
         is_hls: Callable[[str], bool] = lambda _: False,
+        machine: MachineUse | None = None,
     ) -> None:
         self._relay = relay
         self._is_hls = is_hls
+        self._machine = machine or MachineUse(clock)
         self._sampler = sampler
         self._scheduler = scheduler
         self._clock = clock
@@ -178,6 +185,12 @@ class StatusDocuments:
     def recordings_with(self, files: Iterable[bytes]) -> Deferred[bytes]:
         """The same with the files in the folder, as pieces of JSON."""
         return self._scheduler.collect(self._recordings_pieces(files)).addCallback(b"".join)
+
+    def players(self, request: RelayRequest) -> Deferred[Response]:
+        """Who watches a stream, or any."""
+        now = self._now()
+        pieces = players_pieces(self._relay.registry, now, _head(now), stream_in_query(request))
+        return self._scheduler.collect(pieces).addCallback(lambda made: Response(b"".join(made)))
 
     def everything(self) -> Deferred[bytes]:
         """What the dashboard shows: health, streams and destinations."""
@@ -304,6 +317,7 @@ class StatusDocuments:
             "players": sum(1 for stream in streams for _ in stream.players),
             "warnings": list(self._relay.warnings),
             "memory": memory_json(self._relay.memory),
+            "machine": self._machine.fields(),
             "refused_addresses": [
                 refused_address_json(refused, now) for refused in self._relay.refused_addresses()
             ],
