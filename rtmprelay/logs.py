@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import TextIO, cast
 
@@ -76,15 +77,24 @@ def format_text(event: LogEvent) -> str | None:
     return text.translate(_SHOWN).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+#: What Twisted's ports say through its older logging, which names no module.
+_OF_A_PORT = re.compile(r"\S+ starting on \S+|\(.* Port .* Closed\)|\(Port .* Closed\)")
+
+
 @implementer(ILogFilterPredicate)
-class _SkipEchoes:
-    """Twisted's client service tells of each retry; our own events say more, and which destination it is."""
+class _SkipSteps:
+    """Twisted tells of its own steps; ours say more, and which listener or destination it is."""
 
     def __call__(self, event: LogEvent) -> object:
-        echo = str(event.get("log_namespace", "")).startswith("twisted.application._client_service")
-        return (
-            PredicateResult.no if echo and event.get("log_level") is LogLevel.info else PredicateResult.maybe
-        )
+        is_step = event.get("log_level") is LogLevel.info and _is_of_twisted(event)
+        return PredicateResult.no if is_step else PredicateResult.maybe
+
+
+def _is_of_twisted(event: LogEvent) -> bool:
+    if str(event.get("log_namespace", "")).startswith("twisted."):
+        return True
+    message = event.get("message")
+    return bool(message) and _OF_A_PORT.fullmatch(str(message[0])) is not None
 
 
 def make_observer(out: TextIO, level: str, log_format: str) -> ILogObserver:
@@ -96,4 +106,7 @@ def make_observer(out: TextIO, level: str, log_format: str) -> ILogObserver:
     """
     formatter = format_json if log_format == "json" else format_text
     predicate = LogLevelFilterPredicate(LEVELS[level])
-    return FilteringLogObserver(FileLogObserver(out, formatter), [_SkipEchoes(), predicate])
+    predicates: list[ILogFilterPredicate] = [predicate]
+    if level != "debug":
+        predicates.insert(0, _SkipSteps())
+    return FilteringLogObserver(FileLogObserver(out, formatter), predicates)

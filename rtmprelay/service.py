@@ -41,6 +41,7 @@ from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.rtmp.addresses import host_of
 from rtmprelay.rtmp.recheck import Recheck
 from rtmprelay.rtmp.server_factory import RtmpServerFactory
+from rtmprelay.stream_summaries import StreamSummaries
 from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry
@@ -128,7 +129,11 @@ class RelayService(MultiService):
                 self.events,
                 self.registry,
                 destination_endpoint_maker(reactor),
+                node_pass=lambda chain: self.factory.node.issue_for_destination(chain),
             )
+        )
+        self._summaries = StreamSummaries(
+            self.registry, self.destinations, steady(reactor), self.config.statistics_interval
         )
         self.destinations.apply(self.config.destinations)
         self.factory.node = node_identity(self.config)
@@ -272,6 +277,7 @@ class RelayService(MultiService):
             self.cluster.start()
         self.pulls.start()
         self.recordings.start()
+        self._summaries.start()
         self.memory.start()
         self.recheck.start()
         if self.hls is not None:
@@ -288,6 +294,7 @@ class RelayService(MultiService):
         if self._drain is not None:
             self._drain.stop()
         await listeners_stopped
+        self._summaries.stop()
         self.memory.stop()
         self.recheck.stop()
         # All at once: a server or a disk that does not answer must not keep players waiting.

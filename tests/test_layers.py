@@ -115,8 +115,10 @@ JOINING: dict[str, set[str]] = {
     "control": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "web.api"},
     "service": ABOVE_SIBLINGS
     | SIBLINGS
-    | {"cluster", "drain", "listener", "node", "wiring", "config", "logs", "control", "outputs", "web"},
+    | {"cluster", "drain", "listener", "node", "wiring", "config", "logs", "control", "outputs", "web"}
+    | {"stream_summaries"},
     "banner": {"config"},
+    "stream_summaries": {"destinations", "events", "streams"},
     "wiring": ABOVE_SIBLINGS | SIBLINGS | {"config", "control", "outputs"},
     "tap": {
         "errors",

@@ -34,6 +34,8 @@ class Publication:
         self.connection_id = connection.connection_id
         self.address = connection.peer
         self.key = key
+        #: The relays that the stream has come through, as far as they say so.
+        self.chain = connection.relay_chain
         #: The stream, once the publish has begun. The connection passes media straight to it.
         self.stream: LiveStream | None = None
         #: The codecs that were reported last. The frame path compares them with those of the stream.

@@ -262,6 +262,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
                 duration=self._clock.seconds() - self._began,
                 bytes_in=self.session.channel.bytes_received,
                 bytes_out=self.bytes_out,
+                broke_protocol=self._error is not None,
             )
         )
         # Last, because a caller that waits for the end expects all events to have come before.
@@ -271,6 +272,11 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
     def is_cluster_node(self) -> bool:
         """Whether the client is a node of the cluster."""
         return self._connecting.is_cluster_node
+
+    @property
+    def relay_chain(self) -> tuple[str, ...]:
+        """The relays that what the client publishes has come through."""
+        return self._connecting.chain
 
     @property
     def publishes(self) -> bool:

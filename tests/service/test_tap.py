@@ -200,7 +200,7 @@ def test_signal_stops_the_server_cleanly_with_a_client_connected(start_server: S
     assert server.stop(number)
     assert "NetStream.Unpublish.Success" in client.socket.recv(65536).decode("latin-1")
     assert "publish of live/cam by c000001 stopped" in server.text()
-    assert server.text().endswith("Server Shut Down.\n")
+    assert "rtmprelay stopped after" in server.text().splitlines()[-1]
     assert "Traceback" not in server.text()
 
 
@@ -221,7 +221,7 @@ def test_sigterm_during_the_start_stops_the_server_cleanly(tmp_path: Path) -> No
     twistd = [sys.executable, "-c", _ENDED_WHILE_STARTING, *FOREGROUND]
     done = run([*twistd, "rtmprelay", "--listen", LOOPBACK, "--event-log", "events"], tmp_path)
     assert done.returncode == -signal.SIGTERM
-    assert done.stdout.endswith("Server Shut Down.\n")
+    assert "rtmprelay stopped after" in done.stdout.splitlines()[-1]
     (events,) = (tmp_path / "events").iterdir()
     assert [json.loads(line)["event"] for line in events.read_text().splitlines()] == [
         "server_started",
@@ -243,7 +243,7 @@ def test_log_file_gets_all_lines(start_server: Start, tmp_path: Path) -> None:
     server.port(log)
     assert server.stop()
     assert server.text() == ""
-    assert read_json(log.read_text())[-1]["message"] == "Server Shut Down."
+    assert read_json(log.read_text())[-1]["event"] == "server_stopped"
 
 
 def test_logger_option_of_twistd_overrides_the_log_options(start_server: Start, tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_daemon_writes_its_pid_file_and_log_and_stops_cleanly(tmp_path: Path) ->
     finally:
         os.kill(pid, signal.SIGTERM)
         wait_for(lambda: not pid_file.exists(), "the end of the daemon")
-    assert read_json(log.read_text())[-1]["message"] == "Server Shut Down."
+    assert read_json(log.read_text())[-1]["event"] == "server_stopped"
 
 
 def test_daemon_that_cannot_start_reports_it_on_stderr_and_in_its_log(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_options_become_the_configuration_of_the_service(monkeypatch: pytest.Mon
 
 def test_sigusr1_rotates_the_log_file(start_server: Start, tmp_path: Path) -> None:
     """logrotate relies on it: the old file is renamed, and later lines go to a new one."""
-    server = start_server(of_twistd=(*FOREGROUND, "--logfile=relay.log"))
+    server = start_server("--log-level", "debug", of_twistd=(*FOREGROUND, "--logfile=relay.log"))
     port = server.port(tmp_path / "relay.log")
     server.send_signal(signal.SIGUSR1)
     wait_for((tmp_path / "relay.log.1").exists, "the rotation")
