@@ -75,6 +75,7 @@ class Outlet:
     _attempt: Deferred[RtmpPublisherProtocol]
     _publisher: RtmpPublisherProtocol
     _end_reason: str
+    _delay: float
 
     def __init__(
         self,
@@ -229,20 +230,19 @@ class Outlet:
         self._failure = failure
         self._phase = OutletPhase.WAITING
         # Before the event is published, so that what a program does because of it comes after.
-        if failure.is_final or self._policy.is_exhausted():
+        given_up = failure.is_final or self._policy.is_exhausted()
+        if given_up:
             self._lifecycle.give_up()
         else:
+            self._delay = self._policy.delay(failure.kind)
             self._lifecycle.wait()
-        at = self._next_attempt_at
         self._report(
             events.DestinationFailed,
             error_class=failure.kind.value,
             reason=failure.sentence,
             failures=self._policy.failures,
-            given_up=at is None,
-            next_step="no further attempt"
-            if at is None
-            else f"next attempt in {at - self._clock.seconds():.1f} s",
+            given_up=given_up,
+            next_step="no further attempt" if given_up else f"next attempt in {self._delay:.1f} s",
         )
 
     def judge_loss(self, reason: Failure) -> None:
@@ -259,11 +259,9 @@ class Outlet:
         self._report(events.DestinationGivenUp, failures=self._policy.failures)
 
     def wait(self) -> None:
-        assert self._failure is not None
-        failures = self._policy.failures
+        failures, delay = self._policy.failures, self._delay
         if failures % self.settings.failures_before_backup == 0:
             self._address = (self._address + 1) % len(self._addresses)
-        delay = self._policy.delay(self._failure.kind)
         self._next_attempt_at = self._clock.seconds() + delay
         self._timer = self._clock.callLater(delay, self._lifecycle.retry)
         self._report(
