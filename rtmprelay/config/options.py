@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -17,6 +18,7 @@ from rtmprelay.access.guessing import read_ban
 from rtmprelay.addresses import read_proxies
 from rtmprelay.config import hls as hls_options
 from rtmprelay.config import relay as config
+from rtmprelay.config.effects import options_without_effect, read_stream_glob
 from rtmprelay.config.first_start import command_line_warnings
 from rtmprelay.config.limits import limits_help, with_limits
 from rtmprelay.config.nodes import cluster_settings, node_name, read_all_pulls
@@ -49,6 +51,9 @@ SHORTEST_RECORDING = 1.0
 
 _T = TypeVar("_T")
 
+#: A host without a port, which people write for `--listen`.
+_HOST = re.compile(r"[A-Za-z0-9.-]+")
+
 #: Files are kept for at least this many seconds: `30ms` is a typing error for `30m`.
 SHORTEST_KEPT = 1.0
 
@@ -68,6 +73,8 @@ class Options(OptionsOrFile):
         "hls",
         "hls-variants",
     )
+
+    changeable = ("relay-to", "relay-config", "pull", "http-token", "http-read-token", "log-level")
 
     synopsis = "[--listen ENDPOINT ...] [--relay-to URL ...] [options]"
 
@@ -149,6 +156,8 @@ class Options(OptionsOrFile):
     def postOptions(self) -> None:
         self._one_of("log-level", logs.LEVELS)
         self._one_of("log-format", logs.FORMATS)
+        for mistake in options_without_effect(self, self.all_given()):
+            raise UsageError(mistake)
         endpoints = self["listen"] or [config.DEFAULT_LISTEN]
         relay = config.RelayConfig(
             listen=tuple(self._checked("listen", one, _listen_description) for one in endpoints),
@@ -281,7 +290,7 @@ class Options(OptionsOrFile):
         if self["hls"] and not (self["http-status"] or self["http-media"]):
             raise UsageError("--hls needs --http-media or --http-status, which say where viewers are served")
         return HlsSettings(
-            match=tuple(self["hls"]),
+            match=tuple(self._checked("hls", one, read_stream_glob) for one in self["hls"]),
             part=self._checked("hls-part", self["hls-part"], read_part),
             segment=self._checked("hls-segment", self["hls-segment"], read_segment),
             window=self._checked(
@@ -299,7 +308,7 @@ class Options(OptionsOrFile):
         """Which streams are recorded, where to, and how long recordings are kept."""
         recording = RecordingSettings(
             record_all=bool(self["record-all"]),
-            match=tuple(self["record"]),
+            match=tuple(self._checked("record", one, read_stream_glob) for one in self["record"]),
             folder=Path(self["record-dir"]),
             segment_duration=self._optional(
                 "segment-duration", lambda text: read_duration(text, SHORTEST_SEGMENT)
@@ -338,6 +347,8 @@ class Options(OptionsOrFile):
     def _plugins(self, option: str, make: Callable[[str, object], Any]) -> tuple[Any, ...]:
         from twisted.internet import reactor
 
+        if not self.makes_plugins:
+            return ()
         return tuple(
             self._checked(option, specification, lambda text: make(text, reactor))
             for specification in self[option]
@@ -386,6 +397,7 @@ def _usable(text: str, description: str) -> str:
     except Exception as error:
         reason = str(error) or type(error).__name__
         if reason.startswith("Unknown endpoint type"):
-            reason = "write a port, HOST:PORT, or a Twisted endpoint description such as tcp:1935"
+            meant = f" (did you mean {text}:1935?)" if _HOST.fullmatch(text) else ""
+            reason = f"write a port, HOST:PORT, or a Twisted endpoint description such as tcp:1935{meant}"
         raise ConfigError(f"{text!r} is not an endpoint to listen on: {reason}") from error
     return description
