@@ -97,6 +97,25 @@ def _is_of_twisted(event: LogEvent) -> bool:
     return bool(message) and _OF_A_PORT.fullmatch(str(message[0])) is not None
 
 
+@implementer(ILogObserver)
+class LevelObserver:
+    """Writes events from a level on, which may change."""
+
+    def __init__(self, out: TextIO, level: str, log_format: str) -> None:
+        self._observer = FileLogObserver(out, format_json if log_format == "json" else format_text)
+        self.set_level(level)
+
+    def set_level(self, level: str) -> None:
+        """Write events from this level on, a key of `LEVELS`."""
+        predicates: list[ILogFilterPredicate] = [LogLevelFilterPredicate(LEVELS[level])]
+        if level != "debug":
+            predicates.insert(0, _SkipSteps())
+        self._filtered = FilteringLogObserver(self._observer, predicates)
+
+    def __call__(self, event: LogEvent) -> None:
+        self._filtered(event)
+
+
 def make_observer(out: TextIO, level: str, log_format: str) -> ILogObserver:
     """An observer that writes to a file or a terminal.
 
@@ -104,9 +123,4 @@ def make_observer(out: TextIO, level: str, log_format: str) -> ILogObserver:
         level: A key of `LEVELS`.
         log_format: One of `FORMATS`.
     """
-    formatter = format_json if log_format == "json" else format_text
-    predicate = LogLevelFilterPredicate(LEVELS[level])
-    predicates: list[ILogFilterPredicate] = [predicate]
-    if level != "debug":
-        predicates.insert(0, _SkipSteps())
-    return FilteringLogObserver(FileLogObserver(out, formatter), predicates)
+    return LevelObserver(out, level, log_format)

@@ -23,7 +23,7 @@ from rtmprelay.access.guessing import GuessGuard
 from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.clock import steady
 from rtmprelay.config.first_start import start_warnings
-from rtmprelay.config.relay import RelayConfig
+from rtmprelay.config.relay import RelayConfig, is_tls
 from rtmprelay.control import RelayControl
 from rtmprelay.destinations.config_file import RelayFile
 from rtmprelay.destinations.manager import DestinationManager
@@ -119,7 +119,10 @@ class RelayService(MultiService):
         pools = (self.factory.strangers_memory, self.factory.publishers_memory)
         self.memory = MemoryBudget(self.config.memory_limits, self.registry, steady(reactor), pools)
         self.factory.memory = self.memory
-        self._listeners = [self._listener(description, self.factory) for description in self.config.listen]
+        self._listeners = [
+            self._listener(description, self.factory, "RTMPS" if is_tls(description) else "RTMP")
+            for description in self.config.listen
+        ]
         for listener in self._listeners:
             listener.setServiceParent(self)
         self.destinations = DestinationManager(
@@ -132,7 +135,7 @@ class RelayService(MultiService):
                 node_pass=lambda chain: self.factory.node.issue_for_destination(chain),
             )
         )
-        self._summaries = StreamSummaries(
+        self.summaries = StreamSummaries(
             self.registry, self.destinations, steady(reactor), self.config.statistics_interval
         )
         self.destinations.apply(self.config.destinations)
@@ -201,11 +204,11 @@ class RelayService(MultiService):
     def _listen_for_http(self, description: str | None, site: IProtocolFactory) -> Listener | None:
         if description is None:
             return None
-        listener = self._listener(description, site, "HTTP")
+        listener = self._listener(description, site, "HTTPS" if is_tls(description) else "HTTP")
         listener.setServiceParent(self)
         return listener
 
-    def _listener(self, description: str, factory: IProtocolFactory, protocol: str = "RTMP") -> Listener:
+    def _listener(self, description: str, factory: IProtocolFactory, protocol: str) -> Listener:
         def make_endpoint() -> IStreamServerEndpoint:
             endpoint: IStreamServerEndpoint = serverFromString(cast("IReactorCore", self._clock), description)
             return endpoint
@@ -241,7 +244,7 @@ class RelayService(MultiService):
         for description, listener in zip(self.config.listen, self._listeners, strict=True):
             port = getattr(listener.address, "port", None)
             if port is not None:
-                scheme = "rtmps" if description.startswith(("ssl:", "tls:")) else "rtmp"
+                scheme = "rtmps" if is_tls(description) else "rtmp"
                 found.append((scheme, host_of(listener.address), port))
         return found
 
@@ -277,7 +280,7 @@ class RelayService(MultiService):
             self.cluster.start()
         self.pulls.start()
         self.recordings.start()
-        self._summaries.start()
+        self.summaries.start()
         self.memory.start()
         self.recheck.start()
         if self.hls is not None:
@@ -294,7 +297,7 @@ class RelayService(MultiService):
         if self._drain is not None:
             self._drain.stop()
         await listeners_stopped
-        self._summaries.stop()
+        self.summaries.stop()
         self.memory.stop()
         self.recheck.stop()
         # All at once: a server or a disk that does not answer must not keep players waiting.

@@ -97,7 +97,12 @@ class StreamSummaries:
         return f"{name} ({kbps:.0f} kbit/s)"
 
     def _since(
-        self, before: dict[tuple[str, str], _Counted], key: tuple[str, str], size: int, frames: int, began: float
+        self,
+        before: dict[tuple[str, str], _Counted],
+        key: tuple[str, str],
+        size: int,
+        frames: int,
+        began: float,
     ) -> tuple[float, float]:
         """Kbit/s and frames a second since the last summary."""
         now = self._clock.seconds()
@@ -112,7 +117,11 @@ class StreamSummaries:
         return (size - last.bytes) / 125 / seconds, (frames - last.frames) / seconds
 
     def _tell_failing(self, name: str, outlet: OutletStatus) -> None:
-        if outlet.failures > FAILURES_LOGGED and outlet.state is DestinationState.ERROR and not outlet.given_up:
+        if (
+            outlet.failures > FAILURES_LOGGED
+            and outlet.state is DestinationState.ERROR
+            and not outlet.given_up
+        ):
             _log.warn(
                 "Destination {destination}: {stream} is still failing after {failures} attempts: {reason}",
                 destination=name,

@@ -118,6 +118,7 @@ JOINING: dict[str, set[str]] = {
     | {"cluster", "drain", "listener", "node", "wiring", "config", "logs", "control", "outputs", "web"}
     | {"stream_summaries"},
     "banner": {"config"},
+    "before_start": {"errors", "config"},
     "stream_summaries": {"destinations", "events", "streams"},
     "wiring": ABOVE_SIBLINGS | SIBLINGS | {"config", "control", "outputs"},
     "tap": {
@@ -131,6 +132,7 @@ JOINING: dict[str, set[str]] = {
         "logs",
         "config",
         "banner",
+        "before_start",
         "service",
     },
     "screen": set(),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
-from twisted.internet.endpoints import serverFromString
 from twisted.python.usage import UsageError
 from typing_extensions import override
 
@@ -50,9 +48,6 @@ from rtmprelay.web.settings import HttpSettings, read_origin, read_token, token_
 SHORTEST_RECORDING = 1.0
 
 _T = TypeVar("_T")
-
-#: A host without a port, which people write for `--listen`.
-_HOST = re.compile(r"[A-Za-z0-9.-]+")
 
 #: Files are kept for at least this many seconds: `30ms` is a typing error for `30m`.
 SHORTEST_KEPT = 1.0
@@ -160,7 +155,7 @@ class Options(OptionsOrFile):
             raise UsageError(mistake)
         endpoints = self["listen"] or [config.DEFAULT_LISTEN]
         relay = config.RelayConfig(
-            listen=tuple(self._checked("listen", one, _listen_description) for one in endpoints),
+            listen=tuple(self._checked("listen", one, config.usable_listener) for one in endpoints),
             chunk_size=self._checked("chunk-size", str(self["chunk-size"]), config.chunk_size),
             merge_window=self._checked("merge-window", self["merge-window"], config.merge_window),
             destinations=self._initial_destinations(),
@@ -239,8 +234,8 @@ class Options(OptionsOrFile):
 
     def http(self) -> HttpSettings:
         """What is served over HTTP, and who may ask for it."""
-        listen = self._optional("http-status", _http_description)
-        media_listen = self._optional("http-media", _listen_description)
+        listen = self._optional("http-status", config.usable_http_listener)
+        media_listen = self._optional("http-media", config.usable_listener)
         try:
             token, read_token_ = self.http_tokens()
         except ConfigError as error:
@@ -374,30 +369,3 @@ def _app_quota(text: str) -> tuple[str, int]:
     if not equals:
         raise ConfigError(f"{quoted(text)} is not an app and a size such as live=50G")
     return app, read_size(size)
-
-
-def _listen_description(text: str) -> str:
-    return _usable(text, config.listen_description(text))
-
-
-def _http_description(text: str) -> str:
-    return _usable(text, config.http_description(text))
-
-
-def _usable(text: str, description: str) -> str:
-    """Check an endpoint description as far as that is possible without opening the port."""
-    from twisted.internet import reactor
-
-    try:
-        serverFromString(reactor, description)
-    except (IndexError, KeyError) as error:
-        if not description.startswith("systemd:"):
-            raise ConfigError(f"{text!r} is not an endpoint to listen on: {error}") from error
-        raise ConfigError(f"{text!r}: systemd has opened no socket with this index or name") from error
-    except Exception as error:
-        reason = str(error) or type(error).__name__
-        if reason.startswith("Unknown endpoint type"):
-            meant = f" (did you mean {text}:1935?)" if _HOST.fullmatch(text) else ""
-            reason = f"write a port, HOST:PORT, or a Twisted endpoint description such as tcp:1935{meant}"
-        raise ConfigError(f"{text!r} is not an endpoint to listen on: {reason}") from error
-    return description

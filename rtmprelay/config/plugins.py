@@ -49,7 +49,9 @@ def _make(specification: str, interface: type[Interface], reactor: object) -> An
         if name in ("http", "https"):
             raise ConfigError(f"write http:{specification}: the name of the plugin comes before its argument")
         broken = "".join(f"; {one}" for one in broken_modules())
-        raise ConfigError(f"unknown plugin {name!r}{suggestion(name, [*factories])}; known plugins: {known} (see --help-plugins){broken}")
+        raise ConfigError(
+            f"unknown plugin {name!r}{suggestion(name, [*factories])}; known plugins: {known} (see --help-plugins){broken}"
+        )
     try:
         return factory.make(argument, reactor)
     except ConfigError as error:

@@ -42,6 +42,7 @@ from rtmprelay.session.reports import (
     SessionReport,
     StatusReceived,
     StreamCreated,
+    StreamNameRefused,
 )
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.frames import FrameBatch, live_frame
@@ -168,6 +169,7 @@ class RtmpClientProtocol(RtmpConnection[ClientSession]):
                 ConnectRequested()
                 | StreamCreated()
                 | PublishRequested()
+                | StreamNameRefused()
                 | PublishEnded()
                 | PlayRequested()
                 | PlayPaused()

@@ -44,6 +44,7 @@ from rtmprelay.session.reports import (
     SessionReport,
     StatusReceived,
     StreamCreated,
+    StreamNameRefused,
 )
 from rtmprelay.session.server import ServerSession
 from rtmprelay.session.timeouts import RateLimit
@@ -188,6 +189,8 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
                 self._emit_once_more(events.CommandIgnored(connection=self.connection_id, command=name))
             case PublishRequested():
                 self._publishing.requested(report)
+            case StreamNameRefused():
+                self._publishing.name_refused(report)
             case PublishEnded(stream_id):
                 self._publishing.ended_by_client(stream_id)
             case PlayRequested():
