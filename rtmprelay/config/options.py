@@ -78,7 +78,8 @@ class Options(OptionsOrFile):
         " destination gets the stream too. URL is rtmp[s]://HOST/APP/KEY, or rtmp[s]://HOST/APP to publish there"
         " under the stream's own name. ENDPOINT is a Twisted endpoint description (tcp:1935,"
         " ssl:443:privateKey=KEY:certKey=CERT, unix:PATH, systemd:domain=INET:index=0, haproxy:tcp:1935) or a short"
-        " form: 1935, :1935, HOST:1935. The log options apply to twistd; twist has log options of its own."
+        " form: 1935, :1935, HOST:1935. TIME is 90s, 30m, 12h or 7d; SIZE is 64M or 100G; GLOB matches"
+        " APP/NAME, such as 'live/*'. The log options apply to rtmprelay serve and twistd; twist has its own."
     )
 
     optParameters = PARAMETERS

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import getopt
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -12,6 +14,7 @@ from typing import ClassVar
 from twisted.python.usage import Options, UsageError
 from typing_extensions import override
 
+from rtmprelay.config.help import grouped_help
 from rtmprelay.config.settings_file import KnownOptions, SettingsFile, read_settings_file, suggestion
 from rtmprelay.errors import ConfigError
 
@@ -22,6 +25,9 @@ _NOT_IN_A_FILE = frozenset(
 
 #: More are not told at once.
 _MOST_MISTAKES = 20
+
+#: Of options that are Twisted's own.
+_HELP = {"help": "Print this, and exit.", "version": "Print the version, and exit."}
 
 #: What people try, and what it is called here.
 _OTHER_NAMES = {
@@ -74,6 +80,18 @@ class OptionsOrFile(Options):
         error = self._parse(given)
         if error is not None:
             raise SystemExit("\n".join(self.mistakes(given, error)))
+
+    @override
+    def getUsage(self, width: int | None = None) -> str:
+        """The help, in groups. Twisted's own lists the options by the alphabet."""
+        texts = {
+            name: " ".join(str(self.docs.get(name) or _HELP[name]).split())
+            for long in self.longOpt
+            for name in [long.rstrip("=")]
+        }
+        columns = width or shutil.get_terminal_size().columns
+        description = "\n".join(textwrap.wrap(str(self.longdesc), columns))
+        return "\n".join([description, "", *grouped_help(texts, self.defaults, self.command, columns)])
 
     def _parse(self, given: Sequence[str]) -> UsageError | None:
         settings = self.settings_file
