@@ -27,6 +27,7 @@ from rtmprelay.banner import banner, own_address
 from rtmprelay.before_start import check_pid_file, check_start, why_not_listening
 from rtmprelay.cluster.preflight import check_directory
 from rtmprelay.config.options import Options
+from rtmprelay.config.relay import is_tls
 from rtmprelay.destinations.preflight import check_destinations
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
@@ -119,7 +120,9 @@ class _LoggingRelayService(RelayService):
         return drained
 
     def _show_banner(self) -> None:
-        page, media = _place(self.http_address), _place(self.media_address)
+        http = self.config.http
+        page = _place(http.listen, self.http_address)
+        media = _place(http.media_listen, self.media_address)
         for line in banner(self.config, self.rtmp_listeners, page, media, own_address()):
             _log.info("{banner}", banner=line)
 
@@ -220,10 +223,12 @@ def _raise_file_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _place(address: IAddress | None) -> tuple[str, int] | None:
-    """Host and port of a listener; None without one, and for a unix socket."""
+def _place(description: str | None, address: IAddress | None) -> tuple[str, str, int] | None:
+    """Scheme, host and port of a listener for HTTP; None without one, and for a unix socket."""
     port = getattr(address, "port", None)
-    return None if port is None else (host_of(address), port)
+    if description is None or port is None:
+        return None
+    return ("https" if is_tls(description) else "http"), host_of(address), port
 
 
 def _reread(options: Options, set_level: Callable[[str], None]) -> list[DestinationSettings]:
