@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import resource
 import signal
 import sys
@@ -264,7 +265,7 @@ def _check_start(options: Options) -> None:
 def _tell_background(options: Options) -> None:
     """A start in the background says nothing else, and looks as if nothing had happened."""
     log, pid_file = _of_twistd(options, "logfile") or "twistd.log", _of_twistd(options, "pidfile")
-    stop = f" It stops with: kill $(cat {pid_file})" if pid_file else ""
+    stop = f" It stops with: kill $(cat {os.path.relpath(pid_file)})" if pid_file else ""
     sys.stderr.write(
         f"rtmprelay starts in the background; its log is {log}.{stop}\n"
         "To have it here: rtmprelay serve, or twistd -n rtmprelay\n"

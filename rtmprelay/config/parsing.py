@@ -212,6 +212,8 @@ class OptionsOrFile(Options):
 
     def _hint(self, error: str) -> str:
         """What the operator may have meant by an option that does not exist."""
+        if error == "Wrong number of arguments.":
+            return " Everything is said with options: their names begin with --"
         unknown = re.fullmatch(r"option (--?)([\w-]+) not recognized", error)
         if unknown is None:
             return ""

@@ -158,7 +158,9 @@ def _usable(text: str, description: str) -> str:
         raise ConfigError(f"{text!r}: systemd has opened no socket with this index or name") from error
     except Exception as error:
         reason = str(error) or type(error).__name__
-        if reason.startswith("Unknown endpoint type"):
+        if isinstance(error, OSError) and error.filename:
+            reason = f"{error.filename!r} cannot be read: {error.strerror}"
+        elif reason.startswith("Unknown endpoint type") or isinstance(error, ValueError):
             meant = f" (did you mean {text}:1935?)" if _HOST.fullmatch(text) else ""
             reason = f"write a port, HOST:PORT, or a Twisted endpoint description such as tcp:1935{meant}"
         raise ConfigError(f"{text!r} is not an endpoint to listen on: {reason}") from error
