@@ -94,7 +94,7 @@ def _is_of_twisted(event: LogEvent) -> bool:
     if str(event.get("log_namespace", "")).startswith("twisted."):
         return True
     message = event.get("message")
-    return bool(message) and _OF_A_PORT.fullmatch(str(message[0])) is not None
+    return isinstance(message, tuple) and bool(message) and _OF_A_PORT.fullmatch(str(message[0])) is not None
 
 
 @implementer(ILogObserver)
