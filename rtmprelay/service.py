@@ -23,7 +23,7 @@ from rtmprelay.access.guessing import GuessGuard
 from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.clock import steady
 from rtmprelay.config.first_start import start_warnings
-from rtmprelay.config.relay import RelayConfig
+from rtmprelay.config.relay import RelayConfig, is_tls
 from rtmprelay.control import RelayControl
 from rtmprelay.destinations.config_file import RelayFile
 from rtmprelay.destinations.manager import DestinationManager
@@ -42,6 +42,7 @@ from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.rtmp.addresses import host_of
 from rtmprelay.rtmp.recheck import Recheck
 from rtmprelay.rtmp.server_factory import RtmpServerFactory
+from rtmprelay.stream_summaries import StreamSummaries
 from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry
@@ -120,7 +121,10 @@ class RelayService(MultiService):
         pools = (self.factory.strangers_memory, self.factory.publishers_memory)
         self.memory = MemoryBudget(self.config.memory_limits, self.registry, steady(reactor), pools)
         self.factory.memory = self.memory
-        self._listeners = [self._listener(description, self.factory) for description in self.config.listen]
+        self._listeners = [
+            self._listener(description, self.factory, "RTMPS" if is_tls(description) else "RTMP")
+            for description in self.config.listen
+        ]
         for listener in self._listeners:
             listener.setServiceParent(self)
         self.destinations = DestinationManager(
@@ -130,7 +134,11 @@ class RelayService(MultiService):
                 self.events,
                 self.registry,
                 destination_endpoint_maker(reactor),
+                node_pass=lambda chain: self.factory.node.issue_for_destination(chain),
             )
+        )
+        self.summaries = StreamSummaries(
+            self.registry, self.destinations, steady(reactor), self.config.statistics_interval
         )
         self.destinations.apply(self.config.destinations)
         self.factory.node = node_identity(self.config)
@@ -200,11 +208,11 @@ class RelayService(MultiService):
     def _listen_for_http(self, description: str | None, site: IProtocolFactory) -> Listener | None:
         if description is None:
             return None
-        listener = self._listener(description, site, "HTTP")
+        listener = self._listener(description, site, "HTTPS" if is_tls(description) else "HTTP")
         listener.setServiceParent(self)
         return listener
 
-    def _listener(self, description: str, factory: IProtocolFactory, protocol: str = "RTMP") -> Listener:
+    def _listener(self, description: str, factory: IProtocolFactory, protocol: str) -> Listener:
         def make_endpoint() -> IStreamServerEndpoint:
             endpoint: IStreamServerEndpoint = serverFromString(cast("IReactorCore", self._clock), description)
             return endpoint
@@ -240,7 +248,7 @@ class RelayService(MultiService):
         for description, listener in zip(self.config.listen, self._listeners, strict=True):
             port = getattr(listener.address, "port", None)
             if port is not None:
-                scheme = "rtmps" if description.startswith(("ssl:", "tls:")) else "rtmp"
+                scheme = "rtmps" if is_tls(description) else "rtmp"
                 found.append((scheme, host_of(listener.address), port))
         return found
 
@@ -276,6 +284,7 @@ class RelayService(MultiService):
             self.cluster.start()
         self.pulls.start()
         self.recordings.start()
+        self.summaries.start()
         self.memory.start()
         self.recheck.start()
         if self.hls is not None:
@@ -292,6 +301,7 @@ class RelayService(MultiService):
         if self._drain is not None:
             self._drain.stop()
         await listeners_stopped
+        self.summaries.stop()
         self.memory.stop()
         self.recheck.stop()
         # All at once: a server or a disk that does not answer must not keep players waiting.

@@ -117,8 +117,11 @@ JOINING: dict[str, set[str]] = {
     "control": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "web.api"},
     "service": ABOVE_SIBLINGS
     | SIBLINGS
-    | {"cluster", "drain", "listener", "node", "wiring", "config", "logs", "control", "outputs", "web"},
+    | {"cluster", "drain", "listener", "node", "wiring", "config", "logs", "control", "outputs", "web"}
+    | {"stream_summaries"},
     "banner": {"config"},
+    "before_start": {"errors", "config"},
+    "stream_summaries": {"destinations", "events", "streams"},
     "wiring": ABOVE_SIBLINGS | SIBLINGS | {"config", "control", "outputs"},
     "tap": {
         "errors",
@@ -131,6 +134,7 @@ JOINING: dict[str, set[str]] = {
         "logs",
         "config",
         "banner",
+        "before_start",
         "service",
     },
     "screen": set(),

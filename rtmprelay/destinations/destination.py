@@ -154,6 +154,11 @@ class Destination:
         """The keys of the streams that are sent here."""
         return tuple(self._outlets)
 
+    def outlet_status(self, key: str) -> OutletStatus | None:
+        """The status of one stream on its way here; None if it is not sent."""
+        outlet = self._outlets.get(key)
+        return None if outlet is None else outlet.status()
+
     def status(self) -> DestinationStatus:
         outlets = tuple(outlet.status() for outlet in self._outlets.values())
         ended = self._ended

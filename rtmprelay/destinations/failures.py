@@ -25,7 +25,13 @@ from twisted.internet.error import (
 from twisted.internet.error import TimeoutError as TwistedTimeoutError
 from twisted.python.failure import Failure
 
-from rtmprelay.errors import ConfigError, DestinationRefusedError, LimitExceededError, ProtocolError
+from rtmprelay.errors import (
+    ConfigError,
+    DestinationRefusedError,
+    LimitExceededError,
+    ProtocolError,
+    RelayedToItselfError,
+)
 from rtmprelay.streams.registry import StreamNotFoundError
 
 #: Seconds.
@@ -61,6 +67,8 @@ class DestinationFailure:
 
     kind: FailureClass
     sentence: str
+    #: Whether another attempt could not end differently.
+    is_final: bool = False
 
 
 _SENTENCES: tuple[tuple[type[Exception], str], ...] = (
@@ -82,6 +90,8 @@ _SENTENCES: tuple[tuple[type[Exception], str], ...] = (
 def classify(failure: Failure) -> DestinationFailure:
     """What a failed attempt or a lost connection means."""
     error = failure.value
+    if isinstance(error, RelayedToItselfError):
+        return DestinationFailure(FailureClass.REFUSED, str(error), is_final=True)
     if isinstance(error, DestinationRefusedError):
         return DestinationFailure(FailureClass.REFUSED, str(error))
     if isinstance(error, ConfigError):

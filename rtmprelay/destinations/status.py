@@ -43,6 +43,8 @@ class OutletStatus:
     last_sent_time: float | None = None
     connect_time: float | None = None
     reconnect_count: int = 0
+    #: Attempts that failed since it was connected last.
+    failures: int = 0
     #: A running hash of all audio and video that was sent, in order.
     digest: str = ""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from twisted.internet.defer import Deferred
 
 from rtmprelay import events
-from rtmprelay.rtmp.node_pass import NodePass, NodeRefusedError
+from rtmprelay.rtmp.node_pass import NodePass, NodeRefusedError, OwnStreamError
 from rtmprelay.session.adobe import LoginAccepted, LoginRefused
 from rtmprelay.session.reports import ConnectRequested
 from rtmprelay.wire.commands import StatusCode
@@ -41,7 +41,9 @@ class Connecting:
             try:
                 self._node = connection.factory.node.check(request.node_pass)
             except NodeRefusedError as refused:
-                self._refuse(request, str(refused), str(refused))
+                # The destination that tried it says so, in one line.
+                is_told = not isinstance(refused, OwnStreamError)
+                self._refuse(request, str(refused), str(refused), is_told)
                 return
         if self._node is not None and self._node.notice:
             self._take_notice(request, self._node)

@@ -43,6 +43,7 @@ from rtmprelay.session.reports import (
     SessionReport,
     StatusReceived,
     StreamCreated,
+    StreamNameRefused,
 )
 from rtmprelay.session.server import ServerSession
 from rtmprelay.session.timeouts import RateLimit
@@ -187,6 +188,8 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
                 self._emit_once_more(events.CommandIgnored(connection=self.connection_id, command=name))
             case PublishRequested():
                 self._publishing.requested(report)
+            case StreamNameRefused():
+                self._publishing.name_refused(report)
             case PublishEnded(stream_id):
                 self._publishing.ended_by_client(stream_id)
             case PlayRequested():
@@ -261,6 +264,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
                 duration=self._clock.seconds() - self._began,
                 bytes_in=self.session.channel.bytes_received,
                 bytes_out=self.bytes_out,
+                broke_protocol=self._error is not None,
             )
         )
         # Last, because a caller that waits for the end expects all events to have come before.
@@ -269,6 +273,11 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
     @property
     def is_cluster_node(self) -> bool:
         return self._connecting.is_cluster_node
+
+    @property
+    def relay_chain(self) -> tuple[str, ...]:
+        """The relays that what the client publishes has come through."""
+        return self._connecting.chain
 
     @property
     def publishes(self) -> bool:

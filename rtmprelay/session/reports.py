@@ -65,6 +65,16 @@ class PublishRequested:
 
 
 @attrs.frozen
+class StreamNameRefused:
+    """A client asked for a stream under a name that no stream can have, such as none at all."""
+
+    app: str
+    #: The status code with which it was refused.
+    code: str
+    reason: str
+
+
+@attrs.frozen
 class PlayRequested:
     """A client wants to play: answer with `accept` or `reject`."""
 
@@ -148,6 +158,7 @@ SessionReport: TypeAlias = (
     | ConnectRequested
     | StreamCreated
     | PublishRequested
+    | StreamNameRefused
     | PlayRequested
     | PublishEnded
     | PlayEnded

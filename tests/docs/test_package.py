@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -67,6 +68,15 @@ def test_the_next_list_of_changes() -> None:
     assert made.returncode == 0, made.stderr
     notes = [path for path in (DOCS / "newsfragments").iterdir() if not path.name.startswith(".")]
     assert made.stdout.count("\n- ") == len(notes)
+
+
+@pytest.mark.parametrize(
+    "note", sorted((DOCS / "newsfragments").glob("*.rst")), ids=lambda path: str(path.name)
+)
+def test_note_for_users_is_a_sentence_or_two(note: Path) -> None:
+    text = note.read_text().strip()
+    assert len(text) <= 400
+    assert "\n\n" not in text
 
 
 # -- dependencies ----------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from rtmprelay.session.reports import (
     PublishEnded,
     PublishRequested,
     StatusReceived,
+    StreamNameRefused,
 )
 from rtmprelay.wire.commands import StatusCode, status_of
 from rtmprelay.wire.messages import Command
@@ -115,7 +116,8 @@ def test_publish_creates_a_missing_message_stream(stream_id: int) -> None:
 def test_publish_with_a_bad_name_is_refused_and_the_connection_continues(name: object) -> None:
     client = ScriptedClient()
     client.connect(app="")
-    assert client.send(call("publish", 0.0, name, "live", stream_id=1), media(AUDIO)) == []
+    (refused,) = client.send(call("publish", 0.0, name, "live", stream_id=1), media(AUDIO))
+    assert isinstance(refused, StreamNameRefused)
     assert level_and_code(client) == [("error", StatusCode.PUBLISH_BAD_NAME)]
     client.publish()
 
