@@ -27,7 +27,7 @@ def test_the_version_is_in_one_place() -> None:
             *ROOT.glob("rtmprelay/**/*.py"),
             DOCS / "conf.py",
         ]
-        if re.search(rf"\b{re.escape(__version__)}\b", path.read_text())
+        if re.search(rf"(?<![\d.]){re.escape(__version__)}(?![\d.])", path.read_text())
     ]
     assert named == [ROOT / "rtmprelay" / "__init__.py"]
 
