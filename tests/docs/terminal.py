@@ -18,6 +18,7 @@ from tests.helpers import DEADLINE, wait_for
 #: What the programs of the pages are here. ffplay is one without a window.
 _PROGRAMS = {
     "python": f'exec "{sys.executable}" "$@"',
+    "rtmprelay": f'exec "{sys.executable}" -m rtmprelay "$@"',
     "twistd": f'exec "{sys.executable}" -c "import sys; sys.argv[0] = \'twistd\';'
     ' from twisted.scripts.twistd import run; run()" "$@"',
     "ffmpeg": 'exec "{ffmpeg}" -nostdin "$@"',
@@ -66,7 +67,7 @@ class Terminal:
     def run(self, line: str, status: int = 0) -> str:
         """Type a command, and wait for its end; what it wrote."""
         done = subprocess.run(
-            ["bash", "-c", self.here(line)],
+            ["sh", "-c", self.here(line)],
             cwd=self.folder,
             env=self._environment,
             capture_output=True,
@@ -81,7 +82,7 @@ class Terminal:
         """Type a command that goes on."""
         # A shell that becomes the command, so that a signal reaches it. Tests that run in the background of a shell have
         # inherited from it that Ctrl-C is ignored.
-        command = ["env", "--default-signal=INT", "bash", "-c", f"exec {self.here(line)}"]
+        command = ["env", "--default-signal=INT", "sh", "-c", f"exec {self.here(line)}"]
         log = self.folder.parent / f"{len(self._running)}.log"
         with log.open("wb") as out:
             process = subprocess.Popen(
@@ -91,14 +92,14 @@ class Terminal:
         return process
 
     def start_server(self, line: str, again: bool = False) -> subprocess.Popen[bytes]:
-        """Type `twistd -n ... rtmprelay ...`, and wait until it listens; its ports are then what the pages say.
+        """Type `rtmprelay serve ...`, and wait until it listens; its ports are then what the pages say.
 
         Args:
             again: On the port that it had before.
         """
         rtmp = re.search(r"--listen 127\.0\.0\.1:(\d+)", line)
         http = re.search(r"--http-(?:status|media) (?:127\.0\.0\.1)?:(\d+)", line)
-        assert "-n" in line.split(), "it would go on in the background"
+        assert {"serve", "-n"} & set(line.split()), "it would go on in the background"
         line = line if rtmp else f"{line} --listen 127.0.0.1:1935"
         port = self.ports[rtmp[1]] if again and rtmp else 0
         line = re.sub(r"--listen 127\.0\.0\.1:\d+", f"--listen 127.0.0.1:{port}", line)
