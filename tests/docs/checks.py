@@ -50,6 +50,10 @@ PROGRAMS: dict[str, parsers.Reader] = {
     "cp": parsers.read_copy,
     "install": parsers.read_copy,
     "apt-get": parsers.read_apt,
+    "pipx": parsers.read_pip,
+    "uv": lambda words: parsers.read_pip(words[1:]),
+    # Run by test_server_commands.py.
+    **dict.fromkeys(("printf", "cat"), parsers.fine),
     **dict.fromkeys((".ci/run", ".ci/lock", ".ci/audit", ".ci/build"), parsers.read_script),
     **dict.fromkeys(parsers.DEVELOPER_TOOLS, parsers.read_developer_tool),
     # Run by test_media_commands.py, or in the tutorials by test_tutorials.py.
@@ -57,7 +61,9 @@ PROGRAMS: dict[str, parsers.Reader] = {
     "ffplay": parsers.fine,
     "curl": parsers.fine,
     # Of the system, with nothing of ours in them.
-    **dict.fromkeys((".", "ls", "mkdir", "export", "openssl", "chmod", "logger"), parsers.fine),
+    **dict.fromkeys(
+        (".", "ls", "mkdir", "export", "openssl", "chmod", "logger", "useradd", "journalctl"), parsers.fine
+    ),
 }
 
 #: Files that pages include, and the test that runs them, or reads them with the program that they are for.
@@ -89,6 +95,9 @@ RUN_ELSEWHERE = {
     ("docs/catalogue.rst", "sql"): "tests/spark/test_documented_sql.py",
     ("docs/tutorials/ask_in_a_notebook.rst", "python"): "tests/docs/test_notebook.py",
     ("docs/tutorials/ask_in_a_notebook.rst", "text"): "tests/docs/test_notebook.py",
+    ("docs/tutorials/first_stream.rst", "output"): "tests/docs/test_tutorials.py",
+    ("docs/tutorials/relay_to_a_platform.rst", "output"): "tests/docs/test_tutorials.py",
+    ("docs/tutorials/watch_in_a_browser.rst", "output"): "tests/docs/test_tutorials.py",
     ("docs/howto/nodes.rst", "sh"): "tests/cluster/test_howto.py",
     ("docs/howto/plugins.rst", "sh"): "tests/docs/test_examples.py",
     ("docs/audience.rst", "sql"): "tests/spark/test_documented_sql.py",
@@ -102,7 +111,7 @@ NO_COMMANDS = {
 }
 
 #: Words that stand for something else: a command with one of them is a sketch, of which options are checked.
-_SKETCHED = re.compile(
+SKETCHED = re.compile(
     r"(?:^|\s)\[|\.\.\.|…|\b(APP/NAME|TIME|DIR|FILE|FILE\.json|RECORDINGS|CATALOGUE|SECONDS|OPTIONS|INGEST|KIND)\b"
 )
 
@@ -116,7 +125,7 @@ def check(block: Block, folder: Path) -> None:
     if block.file is not None:
         _check_included(block.file)
     elif (block.page, block.language) in RUN_ELSEWHERE:
-        _names(RUN_ELSEWHERE[block.page, block.language], Path(block.page).name)
+        _names(RUN_ELSEWHERE[block.page, block.language], Path(block.page).stem)
     else:
         reader = LANGUAGES.get(block.language)
         assert reader is not None, f"{block}: nobody checks {block.language!r}"
@@ -141,23 +150,33 @@ def check_shell(block: Block, folder: Path) -> None:
     if block.text.startswith("#!"):
         _check_hook_program(block)
         return
+    _check_plain_shell(block)
     for command in commands_in(block.text):
         check_command(command, folder)
+
+
+def _check_plain_shell(block: Block) -> None:
+    """Any shell understands it: no words of bash alone."""
+    done = subprocess.run(["sh", "-n"], input=block.text, capture_output=True, text=True, check=False)
+    unquoted = re.sub(r"'[^']*'|\"[^\"]*\"", "", block.text)
+    assert done.returncode == 0, f"{block}: {done.stderr}"
+    assert not re.search(r"(?<!\$)\{[^}\s]*,|<\(|\[\[|\$'", unquoted), f"{block}: only bash understands this"
 
 
 def check_command(command: Command, folder: Path) -> None:
     """One command."""
     program = command.program
     assert program in PROGRAMS, f"nobody checks {program!r}: {command.line}"
-    words = [_moved(word, folder) for word in command.words]
+    words = [moved(word, folder) for word in command.words]
     words[0] = program
-    if _SKETCHED.search(command.line) and program != "spark-submit":
+    if SKETCHED.search(command.line) and program != "spark-submit":
         parsers.check_option_names(words)
     else:
         PROGRAMS[program](words)
 
 
-def _moved(word: str, folder: Path) -> str:
+def moved(word: str, folder: Path) -> str:
+    """A word of a command, with the files of an administrator in a folder."""
     for place, here in parsers.file_names(folder).items():
         word = re.sub(rf"(^|[:=]){re.escape(place)}", rf"\1{here}", word)
     return word
@@ -181,7 +200,7 @@ def check_text(block: Block, folder: Path) -> None:
     if first.startswith("--"):
         for line in shell_lines(block.text):
             options = [word for command in commands_in(line) for word in command.words]
-            parsers.read_options([_moved(word, folder) for word in options])
+            parsers.read_options([moved(word, folder) for word in options])
     elif block.text.rstrip().endswith("}") and first.startswith("/"):
         check_logrotate(block.text)
     elif first.startswith(("rtmprelay_", "increase(")):

@@ -162,10 +162,10 @@ def read_systemctl(words: Sequence[str]) -> None:
 
 def read_copy(words: Sequence[str]) -> None:
     """`cp` and `install`: what is copied is in the project, or is the relay configuration of the page before."""
-    for word in [word for word in words[1:-1] if "/" in word and not word.startswith("-")]:
-        stem, brace, endings = word.partition("{")
-        names = [stem + ending for ending in endings.rstrip("}").split(",")] if brace else [word]
-        assert all((ROOT / name).exists() for name in names), word
+    if "-d" in words:
+        return
+    for word in words[1:-1]:
+        assert word.startswith("-") or "/" not in word or (ROOT / word).exists(), word
 
 
 def read_developer_tool(words: Sequence[str]) -> None:
@@ -185,8 +185,8 @@ def read_script(words: Sequence[str]) -> None:
 
 
 def read_apt(words: Sequence[str]) -> None:
-    """The packages are those that .ci/run installs."""
-    step = (ROOT / ".ci" / "run").read_text()
+    """The packages are those that .ci/run installs, or those with which the server runs on a bare Debian."""
+    step = (ROOT / ".ci" / "run").read_text() + "python3-venv procps"
     for word in words[2:]:
         assert word.startswith("-") or word in step, word
 
@@ -211,6 +211,12 @@ def _known_options(words: Sequence[str]) -> set[str]:
         return _twisted_options(ServerOptions()) | _twisted_options(Options())
     if program in {"python", "python3"} and words[1] == "-m":
         return _argparse_options(words[2], words[3:])
+    if program == "rtmprelay":
+        return (
+            _twisted_options(Options())
+            if words[1] in SERVER_OPTIONS
+            else _argparse_options(program, words[1:])
+        )
     # Other people's programs: their options are theirs.
     return {match[0] for word in words for match in re.finditer(r"--[a-z][a-z0-9-]*", word)}
 

@@ -32,8 +32,10 @@ def test_options_modules_and_commands_named_in_the_text_exist(page: Path) -> Non
     [
         ("sh", "frobnicate --now"),
         ("sh", "twistd -n rtmprelay --no-such-option"),
-        ("sh", "twistd -n rtmprelay --listen 99999"),
-        ("sh", "twistd -n rtmprelay [--no-such-option]"),
+        ("sh", "rtmprelay serve --listen 99999"),
+        ("sh", "rtmprelay serve [--no-such-option]"),
+        ("sh", "rtmprelay frobnicate"),
+        ("sh", "cp a.{service,socket} /etc"),
         ("sh", "python -m spark_analytics frobnicate"),
         ("sh", "python -m rtmprelay.flv check"),
         ("sh", "pip install '.[frobnication]'"),

@@ -24,7 +24,9 @@ MOVIE = (
     " -t 1 -c:v libx264 -preset ultrafast -g 10 -pix_fmt yuv420p -c:a aac"
 )
 
-SERVER = "rtmprelay serve --http-status :8080 --http-token file:token.txt --relay-config relay.json --hls 'live/*'"
+SERVER = (
+    "rtmprelay serve --http-status :8080 --http-token file:token.txt --relay-config relay.json --hls 'live/*'"
+)
 
 
 def lines_with(*programs: str) -> list[tuple[Block, str]]:
