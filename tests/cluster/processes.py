@@ -287,6 +287,14 @@ class RealCluster:
         self.clients.append(await play(node.port(), name))
         return self.clients[-1]
 
+    async def ask_for(self, node: Node, name: str = "cam") -> SocketClient:
+        """A player that has asked, whatever the answer will be."""
+        client = await connect_client(TCP4ClientEndpoint(the_reactor(), "127.0.0.1", node.port()))
+        self.clients.append(client)
+        client.session.play(name)
+        client.flush()
+        return client
+
     async def stop(self) -> None:
         for encoder in self.encoders:
             await encoder.stop()

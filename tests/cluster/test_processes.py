@@ -12,9 +12,8 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import deferLater
 
 from tests.cluster.processes import RealCluster, numbers
-from tests.cluster.redis import PROGRAM, RedisServer, needs_redis
+from tests.cluster.redis import PROGRAM, needs_redis
 from tests.helpers import SocketClient, real_reactor_fixture, real_reactor_test, the_reactor, until
-from tests.service.command import FOREGROUND, TWISTD, run
 
 pytestmark = needs_redis
 
@@ -246,30 +245,3 @@ async def test_hop_adds_little(cluster: RealCluster) -> None:
         f" a hop: median {hops[len(hops) // 2] * 1000:.1f} ms, p99 {p99 * 1000:.1f} ms\n"
     )
     assert len(hops) > 200
-
-
-# -- mistakes at the start -----------------------------------------------------------------------------------
-
-
-def test_mistakes_at_the_start_are_one_line_and_exit_status_1(tmp_path: Path) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text("the secret of the cluster of a test")
-
-    def start(directory: str, *more: str) -> str:
-        command = [
-            *TWISTD,
-            *FOREGROUND,
-            "rtmprelay",
-            *("--listen", "tcp:0:interface=127.0.0.1", "--cluster", directory),
-            *("--cluster-secret", f"file:{secret}", "--node-url", "rtmp://127.0.0.1:1935", *more),
-        ]
-        done = run(command, tmp_path)
-        assert done.returncode == 1, done.stderr
-        (line,) = done.stderr.strip().splitlines()
-        return line
-
-    with RedisServer(tmp_path, "--requirepass", "right-password") as redis:
-        assert "WRONGPASS" in start(f"redis://:wrong-password@127.0.0.1:{redis.port}/0")
-        port = redis.port
-    assert "cannot be reached: Connection refused" in start(f"redis://127.0.0.1:{port}/0")
-    assert "--cluster: it is not the address of a directory" in start("http://127.0.0.1")
