@@ -66,11 +66,13 @@ class Node(Server):
 
     async def ready(self) -> None:
         """Wait until it is in the cluster; the reactor goes on meanwhile."""
-        await until(
-            lambda: '"for RTMP"' in self.text() or "for RTMP" in self.text(), f"{self.name} to listen"
-        )
-        await until(lambda: self.text().count("Listening on") >= 2, "HTTP")
+        await until(self._listens, f"{self.name} to listen")
         await until(lambda: self.ask("GET", "/health/ready")["ready"], f"{self.name} to be ready")
+
+    def _listens(self) -> bool:
+        text = self.text()
+        assert self.process.poll() is None, text
+        return text.count("Listening on") >= 2
 
     def ask(self, method: str, path: str, document: object = None, token: str = "") -> Any:
         import urllib.error

@@ -13,7 +13,7 @@ from twisted.internet.task import deferLater
 
 from tests.cluster.processes import RealCluster, numbers
 from tests.cluster.redis import PROGRAM, needs_redis
-from tests.helpers import SocketClient, real_reactor_fixture, real_reactor_test, the_reactor, until
+from tests.helpers import real_reactor_fixture, real_reactor_test, the_reactor, until
 
 pytestmark = needs_redis
 
@@ -211,37 +211,3 @@ async def test_redis_that_is_stopped_for_thirty_seconds_interrupts_nothing(clust
     )
     sys.stdout.write(f"{missing} frames were interrupted\n")
     assert missing == 0
-
-
-@pytest.mark.full
-@real_reactor_test
-async def test_hop_adds_little(cluster: RealCluster) -> None:
-    """The figures of a quiet machine are 150 ms and 30 ms; here it is asserted that they are printed, and plausible."""
-    one, _, three = cluster.nodes
-    encoder = cluster.encoder()
-    await encoder.publish(one.port())
-    clock = the_reactor()
-    at_owner: dict[int, float] = {}
-    at_edge: dict[int, float] = {}
-    waits = []
-    for node, arrivals in ((one, at_owner), (three, at_edge)):
-        began = clock.seconds()
-        player = await cluster.player(node)
-        await until(lambda player=player: numbers(player.frames), "the first keyframe")  # type: ignore[misc]
-        waits.append(clock.seconds() - began)
-        client = player
-
-        def note(data: bytes, client: SocketClient = client, arrivals: dict[int, float] = arrivals) -> None:
-            SocketClient.dataReceived(client, data)
-            for number in numbers(client.frames[-5:]):
-                arrivals.setdefault(number, clock.seconds())
-
-        client.dataReceived = note  # type: ignore[method-assign]
-    await until(lambda: len(at_edge) > 250, "ten seconds of pictures")
-    hops = sorted(at_edge[number] - at_owner[number] for number in at_edge.keys() & at_owner.keys())[:-1]
-    p99 = hops[int(len(hops) * 0.99) - 1]
-    sys.stdout.write(
-        f"first keyframe: owner {waits[0] * 1000:.0f} ms, edge {waits[1] * 1000:.0f} ms;"
-        f" a hop: median {hops[len(hops) // 2] * 1000:.1f} ms, p99 {p99 * 1000:.1f} ms\n"
-    )
-    assert len(hops) > 200
