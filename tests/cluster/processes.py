@@ -24,7 +24,7 @@ from rtmprelay.service import RelayService
 from rtmprelay.session.reports import PublishAccepted
 from tests.cluster.redis import RedisServer, free_port
 from tests.helpers import LOOPBACK, SocketClient, connect_client, start_frames, the_reactor, until
-from tests.service.command import Server
+from tests.service.command import TWISTD, Server
 
 SECRET = "the secret of the cluster of a test"
 
@@ -45,22 +45,32 @@ def numbers(frames: list[MediaFrame]) -> list[int]:
 
 
 class Node(Server):
-    """A node in a process of its own."""
+    """A node in a process of its own, in a network namespace if it is given one."""
 
-    def __init__(self, folder: Path, name: str, directory: str, *options: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        directory: str,
+        *options: str,
+        host: str = "127.0.0.1",
+        namespace: str | None = None,
+    ) -> None:
         secret = folder / "secret"
         # Another node may be reading it.
         if not secret.exists():
             secret.write_text(SECRET)
         self.name = name
+        self.host = host
         port = free_port()
         super().__init__(
             folder,
             *("--cluster", directory, "--cluster-secret", f"file:{secret}", "--node-name", name),
-            *("--node-url", f"rtmp://127.0.0.1:{port}", "--http-status", "127.0.0.1:0"),
+            *("--node-url", f"rtmp://{host}:{port}", "--http-status", f"{host}:0"),
             *("--http-token", "a-token-for-tests", "--log-format", "json"),
             *options,
-            listen=f"tcp:{port}:interface=127.0.0.1",
+            listen=f"tcp:{port}:interface={host}",
+            command=TWISTD if namespace is None else ["ip", "netns", "exec", namespace, *TWISTD],
             log=f"{name}.log",
         )
 
@@ -164,9 +174,9 @@ class Encoder:
         self.client: SocketClient | None = None
         self._loop = LoopingCall(self._send)
 
-    async def publish(self, port: int, name: str = "cam") -> bool:
+    async def publish(self, port: int, name: str = "cam", host: str = "127.0.0.1") -> bool:
         """Publish to a node; whether it was accepted."""
-        client = await connect_client(TCP4ClientEndpoint(the_reactor(), "127.0.0.1", port))
+        client = await connect_client(TCP4ClientEndpoint(the_reactor(), host, port))
         client.session.publish(name)
         client.flush()
         await until(
@@ -183,8 +193,10 @@ class Encoder:
             self._loop.start(0.04)
         return True
 
-    async def publish_until_accepted(self, port: int, name: str = "cam", pause: float = 0.5) -> None:
-        while not await self.publish(port, name):
+    async def publish_until_accepted(
+        self, port: int, name: str = "cam", pause: float = 0.5, host: str = "127.0.0.1"
+    ) -> None:
+        while not await self.publish(port, name, host):
             await deferLater(the_reactor(), pause)
 
     def _send(self) -> None:
@@ -204,9 +216,9 @@ class Encoder:
         await self.leave()
 
 
-async def play(port: int, name: str = "cam") -> SocketClient:
+async def play(port: int, name: str = "cam", host: str = "127.0.0.1") -> SocketClient:
     """A player on a node."""
-    client = await connect_client(TCP4ClientEndpoint(the_reactor(), "127.0.0.1", port))
+    client = await connect_client(TCP4ClientEndpoint(the_reactor(), host, port))
     await client.play(name)
     return client
 
@@ -218,8 +230,9 @@ class CountingSink:
     Each publisher gets a stream of its own, so that none is refused: refusing is not the sink's job here.
     """
 
-    def __init__(self) -> None:
-        self.service = RelayService(RelayConfig(listen=(LOOPBACK,)))
+    def __init__(self, *hosts: str) -> None:
+        listen = tuple(f"tcp:0:interface={host}" for host in hosts) or (LOOPBACK,)
+        self.service = RelayService(RelayConfig(listen=listen))
         self.service.events.add_sink(self)
         #: Publishers that are connected now.
         self.connected: set[str] = set()
@@ -237,7 +250,13 @@ class CountingSink:
 
     @property
     def url(self) -> str:
-        return f"rtmp://127.0.0.1:{getattr(self.service.addresses[0], 'port', 0)}/live/key"
+        return self.urls[0]
+
+    @property
+    def urls(self) -> list[str]:
+        """Where it is reached, by each of its addresses."""
+        places: list[Any] = list(self.service.addresses)
+        return [f"rtmp://{place.host}:{place.port}/live/key" for place in places]
 
 
 @attrs.define(eq=False)
@@ -286,7 +305,7 @@ class RealCluster:
         return self.encoders[-1]
 
     async def player(self, node: Node, name: str = "cam") -> SocketClient:
-        self.clients.append(await play(node.port(), name))
+        self.clients.append(await play(node.port(), name, node.host))
         return self.clients[-1]
 
     async def ask_for(self, node: Node, name: str = "cam") -> SocketClient:
