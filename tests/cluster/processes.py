@@ -172,10 +172,16 @@ class Encoder:
     def __init__(self, first: int = 0) -> None:
         self.number = first
         self.client: SocketClient | None = None
-        self._loop = LoopingCall(self._send)
+        self._loop = LoopingCall(self.send_one)
 
-    async def publish(self, port: int, name: str = "cam", host: str = "127.0.0.1") -> bool:
-        """Publish to a node; whether it was accepted."""
+    async def publish(
+        self, port: int, name: str = "cam", host: str = "127.0.0.1", is_slow: bool = False
+    ) -> bool:
+        """Publish to a node; whether it was accepted.
+
+        Args:
+            is_slow: Send only what `send_one` is called for.
+        """
         client = await connect_client(TCP4ClientEndpoint(the_reactor(), host, port))
         client.session.publish(name)
         client.flush()
@@ -189,7 +195,7 @@ class Encoder:
         self.client = client
         self.number += (25 - self.number) % 25
         client.send(*start_frames())
-        if not self._loop.running:
+        if not is_slow and not self._loop.running:
             self._loop.start(0.04)
         return True
 
@@ -199,7 +205,8 @@ class Encoder:
         while not await self.publish(port, name, host):
             await deferLater(the_reactor(), pause)
 
-    def _send(self) -> None:
+    def send_one(self) -> None:
+        """Send the next picture, if it is connected."""
         if self.client is not None and self.client.lost is None:
             self.client.send(picture(self.number))
             self.number += 1

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 from twisted.internet.defer import Deferred, gatherResults
-from twisted.internet.task import deferLater
+from twisted.internet.task import LoopingCall, deferLater
 
+from rtmprelay.cluster.directory import NodeRecord
+from rtmprelay.cluster.redis_directory import RedisDirectory
+from rtmprelay.cluster.settings import read_directory_address
 from tests.cluster.processes import RealCluster, numbers
 from tests.cluster.redis import PROGRAM, needs_redis
 from tests.helpers import real_reactor_fixture, real_reactor_test, the_reactor, until
@@ -211,3 +214,45 @@ async def test_redis_that_is_stopped_for_thirty_seconds_interrupts_nothing(clust
     )
     sys.stdout.write(f"{missing} frames were interrupted\n")
     assert missing == 0
+
+
+@pytest.mark.full
+@real_reactor_test
+async def test_two_hundred_streams_and_two_thousand_keys_cost_the_directory_few_commands(
+    tmp_path: Path,
+) -> None:
+    """Viewers on every node, a stream that ends and one that begins every half second, and some that nobody publishes."""
+    cluster = await RealCluster.start(tmp_path, 3, with_sink=False)
+    everybody = [cluster.encoder() for _ in range(200)]
+    pictures = LoopingCall(lambda: [encoder.send_one() for encoder in everybody])
+    try:
+        directory = RedisDirectory(the_reactor(), read_directory_address(cluster.redis.url))
+        await directory.open()
+        archive = NodeRecord("archive", "run-archive", "rtmp://127.0.0.1:1")
+        await directory.renew(archive, {})
+        for number in range(1800):
+            await directory.claim(f"archive/{number}", archive)
+        for number, encoder in enumerate(everybody):
+            assert await encoder.publish(cluster.nodes[number % 3].port(), f"s{number}", is_slow=True)
+        pictures.start(1.0)
+        for number in range(30):
+            await cluster.player(cluster.nodes[(number + 1) % 3], f"s{number}")
+        await deferLater(the_reactor(), 3)
+        assert len(cluster.nodes[0].ask("GET", "/cluster")["streams"]) == 2000
+        began, before = the_reactor().seconds(), cluster.redis.commands()
+        for turn in range(20):
+            await everybody[turn].leave()
+            await everybody[turn].publish(cluster.nodes[turn % 3].port(), f"new{turn}", is_slow=True)
+            await cluster.ask_for(cluster.nodes[turn % 3], f"nothing{turn}")
+            await deferLater(the_reactor(), 0.5)
+        seconds = the_reactor().seconds() - began
+        a_second = (cluster.redis.commands() - before) / seconds
+        sys.stdout.write(
+            f"200 streams, 2,000 keys, {20 / seconds:.1f} changes a second: {a_second:.0f} commands a second\n"
+        )
+        assert a_second < 500
+        await directory.close()
+    finally:
+        if pictures.running:
+            pictures.stop()
+        await cluster.stop()
