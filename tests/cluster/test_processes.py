@@ -224,7 +224,12 @@ async def test_two_hundred_streams_and_two_thousand_keys_cost_the_directory_few_
     """Viewers on every node, a stream that ends and one that begins every half second, and some that nobody publishes."""
     cluster = await RealCluster.start(tmp_path, 3, with_sink=False)
     everybody = [cluster.encoder() for _ in range(200)]
-    pictures = LoopingCall(lambda: [encoder.send_one() for encoder in everybody])
+
+    def send_pictures() -> None:
+        for encoder in everybody:
+            encoder.send_one()
+
+    pictures = LoopingCall(send_pictures)
     try:
         directory = RedisDirectory(the_reactor(), read_directory_address(cluster.redis.url))
         await directory.open()

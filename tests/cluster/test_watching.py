@@ -138,7 +138,8 @@ async def test_figures_of_three_nodes_behind_haproxy(tmp_path: Path, haproxy: HA
             edge = next(node for node in cluster.nodes if node is not owner)
             # Both have seen some groups of pictures before anybody watches.
             await until(lambda e=encoder: e.number % 25 == 12, "the middle of a group")  # type: ignore[misc]
-            waits, arrivals = [], []
+            waits: list[float] = []
+            arrivals: list[dict[int, float]] = []
             for node in (owner, edge):
                 began = clock.seconds()
                 player = await play(node.port(), name)
