@@ -124,6 +124,39 @@ def test_page_works_as_it_is_written(nodes: Nodes, tmp_path: Path) -> None:
     assert (tmp_path / "cluster-secret").read_text().strip() not in (tmp_path / "node1.log").read_text()
 
 
+@pytest.mark.full
+def test_player_on_the_third_goes_on_when_the_first_is_killed_and_the_encoder_comes_to_the_second(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    ffmpeg = [imageio_ffmpeg.get_ffmpeg_exe(), "-nostdin", "-v", "error"]
+    (words,) = commands("ffmpeg")
+    player = nodes.moved(commands("ffplay")[0][1])
+    played = tmp_path / "played.txt"
+
+    def packets_so_far() -> list[int]:
+        lines = played.read_text().splitlines(keepends=True) if played.exists() else []
+        return [int(line.split(",")[1]) for line in lines if not line.startswith("#") and line.endswith("\n")]
+
+    with ExitStack() as stack:
+
+        def start(*arguments: str) -> None:
+            process = subprocess.Popen([*ffmpeg, *arguments])
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+
+        start(*[nodes.moved(word) for word in words[1:]])
+        wait_for(lambda: "live/film" in owners(nodes), "the stream")
+        start("-i", player, "-c", "copy", "-flush_packets", "1", "-f", "framehash", str(played))
+        wait_for(lambda: len(packets_so_far()) >= 50, "two seconds of pictures")
+        nodes.processes["node1"].kill()
+        before = len(packets_so_far())
+        start(*[nodes.moved(word.replace(":1941", ":1942")) for word in words[1:]])
+        wait_for(lambda: len(packets_so_far()) >= before + 75, "pictures of the second node")
+        times = packets_so_far()
+        assert times == sorted(times)
+        assert owners(nodes)["live/film"].endswith(str(nodes["1942"]))
+
+
 @pytest.mark.skipif(HAPROXY is None, reason="there is no haproxy: apt-get install haproxy")
 def test_haproxy_leads_new_connections_past_a_node_that_drains(nodes: Nodes, tmp_path: Path) -> None:
     config = (DOCS / "examples" / "haproxy-nodes.cfg").read_text()
