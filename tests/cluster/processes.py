@@ -211,6 +211,10 @@ class Encoder:
             self.client.send(picture(self.number))
             self.number += 1
 
+    def fall_silent(self) -> None:
+        """Stay connected, and send nothing."""
+        self._loop.stop()
+
     async def leave(self) -> None:
         """Cut the connection."""
         client, self.client = self.client, None

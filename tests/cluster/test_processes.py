@@ -102,6 +102,26 @@ async def test_viewers_go_on_within_seven_seconds_after_the_owner_was_killed(clu
 
 @pytest.mark.full
 @real_reactor_test
+async def test_encoder_that_fell_silent_is_taken_over_by_one_at_another_node(cluster: RealCluster) -> None:
+    one, two, three = cluster.nodes
+    first, second = cluster.encoder(), cluster.encoder()
+    await first.publish(one.port())
+    player = await cluster.player(three)
+    await until(lambda: len(numbers(player.frames)) > 30, "pictures")
+    first.fall_silent()
+    await until(lambda: two.ask("GET", "/cluster")["streams"]["live/cam"]["silent"], "the silence")
+    second.number = first.number
+    assert await second.publish(two.port())
+    seen = len(numbers(player.frames))
+    await until(lambda: len(numbers(player.frames)) > seen + 30, "pictures of the new owner")
+    assert in_order(numbers(player.frames))
+    assert first.client is not None
+    assert first.client.codes == ["NetStream.Publish.Denied"]
+    assert cluster.sink.most == 1
+
+
+@pytest.mark.full
+@real_reactor_test
 async def test_redis_that_is_away_interrupts_nothing(cluster: RealCluster) -> None:
     one, two, three = cluster.nodes
     encoder = cluster.encoder()

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.internet.task import deferLater
 
-from tests.helpers import group, start_frames
+from tests.cluster.processes import Node, RealCluster, numbers
+from tests.cluster.redis import needs_redis
+from tests.helpers import group, real_reactor_test, start_frames, the_reactor, until
 from tests.spark.event_world import FakeServer, moment
 from tests.spark.media import age, record
 
@@ -124,3 +127,48 @@ def test_stream_that_moved_is_one_broadcast_in_whatever_order_it_is_indexed(
     (session,) = Night(tmp_path).index(*steps)
     assert session["files"] == 2
     assert session["missing_ms"] == pytest.approx(AWAY * 1000, abs=1000)
+
+
+@needs_redis
+@pytest.mark.full
+@real_reactor_test
+async def test_broadcast_whose_owner_was_killed_is_one_session(tmp_path: Path) -> None:
+    """Three nodes record what is published to them; the encoder returns when nobody knows the old owner's lease any more."""
+    cluster = await RealCluster.start(tmp_path, 0, with_sink=False)
+    folders = []
+    try:
+        for name in ("node1", "node2", "node3"):
+            recordings, log = tmp_path / name, tmp_path / f"{name}-events"
+            recordings.mkdir()
+            folders.append((recordings, log))
+            record = ("--record-all", "--record-dir", str(recordings), "--event-log", str(log))
+            cluster.nodes.append(Node(tmp_path, name, cluster.redis.url, *record))
+        for node in cluster.nodes:
+            await node.ready()
+        one, two, three = cluster.nodes
+        encoder = cluster.encoder()
+        await encoder.publish(one.port())
+        player = await cluster.player(three)
+        await until(lambda: len(numbers(player.frames)) > 50, "pictures")
+        one.kill()
+        await encoder.leave()
+        await until(lambda: two.lines("node_lost"), "the end of the lease")
+        await deferLater(the_reactor(), 2)
+        await encoder.publish_until_accepted(two.port())
+        seen = len(numbers(player.frames))
+        await until(lambda: len(numbers(player.frames)) > seen + 50, "pictures of the new owner")
+    finally:
+        await cluster.stop()
+    assert [len(list(recordings.glob("*.flv"))) for recordings, _ in folders] == [1, 1, 0]
+    catalogue = tmp_path / "catalogue"
+    for recordings, _ in folders:
+        for file in recordings.iterdir():
+            age(file)
+    command = ["index", *(str(one) for one, _ in folders), "--out", str(catalogue), "--events"]
+    assert main([*command, *(str(log) for _, log in folders)]) == 0
+    snapshot = Catalogue(str(catalogue)).snapshot()
+    (session,) = snapshot.arrow("sessions").to_pylist()
+    assert session["files"] == 2
+    assert session["missing_ms"] > 5000, "longer than what counts as one broadcast anyhow"
+    nodes = {row["node"]: row["ended_how"] for row in snapshot.arrow("servers").to_pylist()}
+    assert nodes.keys() == {"node1", "node2", "node3"}
