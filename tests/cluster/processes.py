@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -55,6 +56,7 @@ class Node(Server):
         *options: str,
         host: str = "127.0.0.1",
         namespace: str | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         secret = folder / "secret"
         # Another node may be reading it.
@@ -72,6 +74,7 @@ class Node(Server):
             listen=f"tcp:{port}:interface={host}",
             command=TWISTD if namespace is None else ["ip", "netns", "exec", namespace, *TWISTD],
             log=f"{name}.log",
+            environment=environment,
         )
 
     async def ready(self) -> None:

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from twisted.internet.threads import deferToThread
 
 from rtmprelay.cluster import preflight
 from rtmprelay.cluster.settings import read_directory_address
 from rtmprelay.errors import ConfigError
+from tests.certificates import self_signed
 from tests.cluster.processes import SECRET, CuttableLink, Node, RealCluster
 from tests.cluster.redis import RedisServer, free_port, needs_redis
 from tests.helpers import DEADLINE, real_reactor_test, until
@@ -181,4 +183,38 @@ async def test_mistake_that_comes_later_is_a_state_and_the_node_goes_on(tmp_path
         await until(lambda: node.ask("GET", "/health/ready")["ready"], "the return")
         assert "Traceback" not in node.text()
     finally:
+        await cluster.stop()
+
+
+@needs_redis
+@real_reactor_test
+async def test_directory_over_tls_is_trusted_only_with_its_certificate(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    for path, text in zip((key, certificate), self_signed("localhost"), strict=True):
+        path.write_bytes(text)
+    port = free_port()
+    tls = ("--tls-port", str(port), "--tls-auth-clients", "no")
+    files = (
+        "--tls-key-file",
+        str(key),
+        "--tls-cert-file",
+        str(certificate),
+        "--tls-ca-cert-file",
+        str(certificate),
+    )
+    cluster = RealCluster(tmp_path, RedisServer(tmp_path, *tls, *files))
+    starts = Starts(tmp_path)
+    where = f"rediss://localhost:{port}/0"
+    try:
+        starts.begin("stranger", where)
+        said = await deferToThread(starts.line, "stranger")
+        assert said.startswith(f"the directory at localhost:{port}/0 cannot be reached: ")
+        assert "certificate verify failed" in said
+        node = Node(tmp_path, "node", where, environment={"SSL_CERT_FILE": str(certificate)})
+        cluster.nodes.append(node)
+        await node.ready()
+        await cluster.encoder().publish(node.port())
+        assert "Traceback" not in node.text()
+    finally:
+        starts.end()
         await cluster.stop()
