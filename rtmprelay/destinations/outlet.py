@@ -21,6 +21,7 @@ from rtmprelay.event_bus import EventBus
 from rtmprelay.rtmp.client import ClientSettings, RtmpPublisherProtocol
 from rtmprelay.rtmp.endpoint import negotiate
 from rtmprelay.rtmp.link import Link
+from rtmprelay.secret import Secret
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.merging import Pace
 from rtmprelay.streams.registry import StreamRegistry
@@ -42,6 +43,8 @@ class OutletContext:
     registry: StreamRegistry
     endpoint_for: EndpointMaker
     new_retry_policy: Callable[[int], RetryPolicy] = RetryPolicy
+    #: What this relay shows to a destination, for a stream that has come through these other relays.
+    node_pass: Callable[[tuple[str, ...]], Secret] = lambda chain: Secret("")
 
 
 class OutletPhase(enum.Enum):
@@ -68,6 +71,8 @@ class Outlet(Link[RtmpPublisherProtocol]):
     """Keeps one stream published at one destination for as long as the stream lives."""
 
     _lifecycle: OutletLifecycle
+    # Until the attempt that follows a failure.
+    _delay: float
 
     def __init__(
         self,
@@ -108,7 +113,7 @@ class Outlet(Link[RtmpPublisherProtocol]):
         return self._addresses[0]
 
     def update(self, settings: DestinationSettings) -> None:
-        """Use other settings on the connection that there is."""
+        """Use other settings on the existing connection."""
         self.settings = settings
         self._policy.max_retries = settings.max_retries
         if self._phase is OutletPhase.GIVEN_UP and not self._policy.is_exhausted():
@@ -144,6 +149,7 @@ class Outlet(Link[RtmpPublisherProtocol]):
             last_sent_time=self._wall_time(delivery.record.last_time),
             connect_time=self._wall_time(self._connected_at),
             reconnect_count=self.reconnect_count,
+            failures=self._policy.failures,
             digest=delivery.record.digest,
         )
 
@@ -165,7 +171,10 @@ class Outlet(Link[RtmpPublisherProtocol]):
 
     async def _reach_server(self) -> RtmpPublisherProtocol:
         endpoint = self._context.endpoint_for(self.address, self.settings)
-        return await negotiate(RtmpPublisherProtocol, self.address, endpoint, self._clock, ClientSettings())
+        # Only a publisher that is another relay says where the stream has been before.
+        shown = self._context.node_pass(getattr(self.stream.publisher, "chain", ()))
+        settings = ClientSettings(node_pass=shown)
+        return await negotiate(RtmpPublisherProtocol, self.address, endpoint, self._clock, settings)
 
     def connected(self, publisher: RtmpPublisherProtocol) -> None:
         self._keep(publisher)
@@ -181,11 +190,20 @@ class Outlet(Link[RtmpPublisherProtocol]):
         self._failure = failure
         self._phase = OutletPhase.WAITING
         # Before the event is published, so that what a program does because of it comes after.
-        if self._policy.is_exhausted():
+        given_up = failure.is_final or self._policy.is_exhausted()
+        if given_up:
             self._lifecycle.give_up()
         else:
+            self._delay = self._policy.delay(failure.kind)
             self._lifecycle.wait()
-        self._report(events.DestinationFailed, error_class=failure.kind.value, reason=failure.sentence)
+        self._report(
+            events.DestinationFailed,
+            error_class=failure.kind.value,
+            reason=failure.sentence,
+            failures=self._policy.failures,
+            given_up=given_up,
+            next_step="no further attempt" if given_up else f"next attempt in {self._delay:.1f} s",
+        )
 
     def judge_loss(self, reason: Failure) -> None:
         self._disconnected()
@@ -197,14 +215,13 @@ class Outlet(Link[RtmpPublisherProtocol]):
 
     def give_up(self) -> None:
         self._phase = OutletPhase.GIVEN_UP
+        self._next_attempt_at = None
         self._report(events.DestinationGivenUp, failures=self._policy.failures)
 
     def wait(self) -> None:
-        assert self._failure is not None
-        failures = self._policy.failures
+        failures, delay = self._policy.failures, self._delay
         if failures % self.settings.failures_before_backup == 0:
             self._address = (self._address + 1) % len(self._addresses)
-        delay = self._policy.delay(self._failure.kind)
         self._wait(delay)
         self._report(
             events.DestinationReconnecting, attempt=failures + 1, delay=delay, address=str(self.address)

@@ -52,7 +52,7 @@ def test_constants_are_not_better_than_what_was_measured() -> None:
             and not row["server"]["is_nginx"]
             and not row["server"]["options"]
         ]
-        return count / statistics.median(run["cpu_seconds"] / run["seconds"] for run in runs)
+        return count / float(statistics.median(run["cpu_seconds"] / run["seconds"] for run in runs))
 
     assert model["PLAYERS_OF_A_CORE"] <= most_of_a_core("fanout", "players", 1000) * 1.01
     assert model["PUBLISHERS_OF_A_CORE"] <= most_of_a_core("ingest", "publishers", 50) * 1.01

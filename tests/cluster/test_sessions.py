@@ -21,7 +21,7 @@ pytest.importorskip("deltalake", reason="deltalake is not installed: pip install
 
 from spark_analytics.__main__ import main  # noqa: E402
 from spark_analytics.catalogue import Catalogue  # noqa: E402
-from spark_analytics.indexing.sessions import sessions_table  # noqa: E402
+from spark_analytics.recordings.sessions import sessions_table  # noqa: E402
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
