@@ -17,8 +17,17 @@ _COUNTS = (
 )
 _REASONS = Column("dropped_by_reason", "map<string,bigint>", "the same by reason, such as `queue_full`")
 _STALLS = (
-    Column("stalls", "bigint", "how often the viewer took less than was sent for over a second"),
-    Column("stalled_seconds", "double", "how long that was in all"),
+    Column(
+        "stalls",
+        "bigint",
+        "how often the viewer took less than was sent for over a second; of HLS, how often the player had nothing to show",
+    ),
+    Column("stalled_seconds", "double", "how long that was in all; 0 for HLS"),
+)
+_TOLD_BY_PLAYERS = (
+    Column("protocol", "string", "how it was watched: `rtmp`, `flv`, `mp4` or `hls`"),
+    Column("startup", "double", "seconds to the first picture, if a player of HLS tells (CMCD)"),
+    Column("throughput_kbps", "bigint", "what a player of HLS measured last (CMCD)"),
 )
 
 EVENT_FILES = Table(
@@ -87,6 +96,7 @@ EVENTS = Table(
         Column("role", "string", "`player` or `publisher`, of `media_statistics`"),
         Column("seconds", "double", "for how long, of statistics"),
         Column("queued", "bigint", "messages that waited, of statistics"),
+        *_TOLD_BY_PLAYERS,
         Column("host", "string", "the name of the machine, of `server_started`"),
         Column("version", "string", "of rtmprelay, of `server_started`"),
         Column(
@@ -101,7 +111,7 @@ EVENTS = Table(
 
 OPEN_EVENTS = Table(
     "open_events",
-    2,
+    3,
     "The events of what has not ended yet, some of them added up: what the next run of `index` begins with.",
     tuple(column for column in EVENTS.columns if column.name not in ("file_id", "line_end", "line")),
     ("instance", "number"),
@@ -153,7 +163,7 @@ DELIVERIES = Table(
 
 VIEWERS = Table(
     "viewers",
-    2,
+    3,
     "One row for each play.",
     (
         *_STREAM,
@@ -167,6 +177,7 @@ VIEWERS = Table(
         *_COUNTS,
         _REASONS,
         *_STALLS,
+        *_TOLD_BY_PLAYERS,
         Column(
             "ended_how",
             "string",

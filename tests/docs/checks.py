@@ -108,7 +108,7 @@ _SKETCHED = re.compile(
 
 
 def check(block: Block, folder: Path) -> None:
-    """Fail if a block does not work, or if nobody knows how to find out.
+    """Fail if a block does not work, or if there is no check for its kind.
 
     Args:
         folder: A place with the files that the pages speak of; tests work in it.
@@ -174,7 +174,7 @@ def _check_hook_program(block: Block) -> None:
 
 
 def check_text(block: Block, folder: Path) -> None:
-    """Commands that are not called so, options, questions to Prometheus, logrotate's files; or what the table names."""
+    """A block of text: options, queries to Prometheus, files of logrotate, or what the table names."""
     first = block.text.split()[0] if block.text.split() else ""
     if any(block.page == page and block.text.startswith(begin) for page, begin in NO_COMMANDS):
         return
@@ -310,7 +310,7 @@ def check_ini(block: Block, folder: Path) -> None:
 
 
 def setup_packages() -> str:
-    """How this package says it."""
+    """The packages in this project's own setup.cfg."""
     return parsers.setup_cfg()["options"]["packages"]
 
 
