@@ -169,12 +169,13 @@ def measure(root: Path, size: int) -> dict[str, float]:
             plan = make_plan(left, rows, time.time())
         assert len(plan.read) == A_DAY
         with timed(figures, "commit"):
-            _commit(change, plan, night)
+            commit_night(change, plan, night)
     figures["memory_mb"] = highest_memory()
     return figures
 
 
-def _commit(change: Change, plan: Plan, night: range) -> None:
+def commit_night(change: Change, plan: Plan, night: range) -> None:
+    """Write the rows of new recordings, and publish them."""
     for name in _DETAILS:
         put_rows(change, TABLES[name], Again.of([]), details(name, night), {})
     update_recordings(change, plan, {}, recordings(night), datetime.now(UTC))
