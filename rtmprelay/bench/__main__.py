@@ -136,7 +136,7 @@ def _measure_hls(options: argparse.Namespace) -> int:
     failed = 0
     seconds = options.seconds or 8.0
     for part in ("333ms", "200ms"):
-        for viewers in options.players or (0, 1, 100):
+        for viewers in (0, *(options.players or (1, 100))):
             figures = measure_hls(viewers, seconds, part)
             failed += figures.failed
             sys.stdout.write("\n".join(figures.lines()) + "\n")
