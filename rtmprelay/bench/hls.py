@@ -49,8 +49,8 @@ class HlsFigures:
 
     Attributes:
         newest_ms: How old the newest frame of each part was when a viewer had it; sorted.
-        oldest_ms: The same for the oldest frame: the length of the part more.
-        player_p99_ms: How old frames were at most, but for one in a hundred, at a player of RTMP beside the viewers.
+        oldest_ms: The same for the oldest frame of each part: older by the length of the part.
+        player_p99_ms: The age of frames at an RTMP player beside the viewers, 99th percentile.
         joined: Segments whose parts were compared with them, and how many of these were the same byte for byte.
     """
 
@@ -66,7 +66,6 @@ class HlsFigures:
     joined: tuple[int, int] = (0, 0)
 
     def lines(self) -> list[str]:
-        """The figures as text."""
         beside = f"  p99 at a player of RTMP beside them: {self.player_p99_ms or 0.0:.1f} ms"
         if not self.viewers:
             return ["no viewers of HLS", beside]
@@ -93,7 +92,6 @@ class CachedFigures:
     failed: int
 
     def lines(self) -> list[str]:
-        """The figures as text."""
         return [
             f"{self.viewers} viewers of HLS behind Varnish: {self.asked} requests for {self.distinct} addresses,"
             f" {self.reached} reached the relay: {self.reached / max(1, self.distinct):.2f} for each,"

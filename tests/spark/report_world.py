@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_analytics.catalogue import Catalogue
-from spark_analytics.schemas import TABLES
+from spark_analytics.store.tables import TABLES
 
 Row = dict[str, Any]
 

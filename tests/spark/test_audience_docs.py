@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rtmprelay.events.lines import COMMON_FIELDS
-from spark_analytics.event_schemas import EVENT_TABLES
-from spark_analytics.table import Table
+from spark_analytics.store.schema import Table
+from spark_analytics.store.tables import EVENT_TABLES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "audience.rst").read_text()
