@@ -40,6 +40,10 @@ class Encoder:
         self._process: subprocess.Popen[bytes] | None = None
         self._follower: Follower | None = None
 
+    def named(self, key: str) -> Encoder:
+        """Another one, which publishes another stream to the same relay."""
+        return Encoder(self._ffmpeg, self._server, key)
+
     def publish(self, media: str = MEDIA, name: str = "encoded.flv") -> None:
         """Publish media that ffmpeg makes once for all tests."""
         self.lose()

@@ -59,7 +59,10 @@ class World:
     def watch(self, players: int = 1) -> None:
         """Publish, and watch when there is something: players give up for good if the stream is not there yet."""
         self.encoder.publish()
-        index = self.encoder.until_ready(self._page.player.segments)
+        self.watch_at(self.encoder.until_ready(self._page.player.segments), players)
+
+    def watch_at(self, index: str, players: int = 1) -> None:
+        """Watch what is there."""
         self.browser.open(self._page.url(index, players))
         until(lambda: all(one["first"] is not None for one in self.look()), "the first picture")
 
@@ -87,7 +90,8 @@ def world(
 ) -> Iterator[World]:
     player, browser_type = request.param
     page = PlayerPage(player, tmp_path)
-    server = start_server("--hls", "*", "--http-media", "127.0.0.1:0", "--http-cors", page.origin)
+    options = ("--hls", "*", "--hls-variants", "live/*_{low,high}", "--http-media", "127.0.0.1:0")
+    server = start_server(*options, "--http-cors", page.origin)
     browser = browser_type(tmp_path)
     encoder = Encoder(ffmpeg, server)
     try:
@@ -161,6 +165,24 @@ def test_all_of_twenty_sessions_go_on_with_what_another_encoder_sends(
     world.encoder.lose()
     world.encoder.publish(media, name)
     assert len(world.until_shown(240)) == SESSIONS
+
+
+@pytest.mark.parametrize("world", ONE, indirect=True)
+def test_viewer_changes_between_streams_that_are_variants(world: World) -> None:
+    low, high = (world.encoder.named(f"live/show_{name}") for name in ("low", "high"))
+    try:
+        low.publish()
+        high.publish(LARGER, "hls_page_large.flv")
+        for one in (low, high):
+            one.until_ready()
+        world.watch_at(low.index.replace("show_low", "show"))
+        for width, number in ((640, 1), (320, 0), (640, 1)):
+            world.browser.run(f"document.querySelector('video').player.nextLevel = {number}")
+            until(lambda wanted=width: world.look()[0]["width"] == wanted or None, f"{width} pixels")  # type: ignore[misc]
+        world.until_shown(60)
+    finally:
+        low.close()
+        high.close()
 
 
 @pytest.mark.parametrize("world", ONE, indirect=True)
