@@ -90,16 +90,18 @@ def lines(document: Mapping[str, Any], columns: int) -> list[str]:
     players = sum(one["players"] for one in streams)
     counts = ((len(streams), "live stream"), (players, "player"), (len(destinations), "destination"))
     head = ", ".join(f"{count} {what}" if count == 1 else f"{count} {what}s" for count, what in counts)
-    made = [head, ""]
+    made = [f"rtmprelay {document['health']['version']}: {head}"]
+    made += [f"Warning: {warning}" for warning in document["health"].get("warnings", ())]
+    made.append("")
     made += _table(
-        ("stream", "video", "audio", "kbit/s", "fps", "players", "live for"),
+        ("stream", "video", "audio", "kbit/s", "fps", "players", "recorded", "live for"),
         [_stream(one) for one in streams],
     )
     if destinations:
         made += [
             "",
             *_table(
-                ("destination", "state", "kbit/s", "dropped", "note"),
+                ("destination", "state", "kbit/s", "frames dropped", "note"),
                 [_destination(one) for one in destinations],
             ),
         ]
@@ -116,6 +118,7 @@ def _stream(one: Mapping[str, Any]) -> tuple[str, ...]:
         _number(one["bitrate_kbps"]),
         _number(one["fps"]),
         str(one["players"]),
+        "yes" if one["recording"] else "no",
         _duration(one["duration"]),
     )
 
@@ -126,8 +129,19 @@ def _destination(one: Mapping[str, Any]) -> tuple[str, ...]:
         one["status"],
         _number(one["bitrate_kbps"]),
         str(one["messages_dropped"]),
-        one["last_error"] or "",
+        _failure(one),
     )
+
+
+def _failure(one: Mapping[str, Any]) -> str:
+    """What went wrong last, how often in a row, and what follows."""
+    if not one["last_error"]:
+        return ""
+    times = f" ({one['failures']} times)" if one["failures"] > 1 else ""
+    if one["given_up"]:
+        return f"{one['last_error']}{times}, given up"
+    waits = one["next_attempt_in"]
+    return one["last_error"] + times + ("" if waits is None else f", next attempt in {waits:.0f} s")
 
 
 def _number(value: float | None) -> str:

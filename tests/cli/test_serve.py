@@ -40,7 +40,9 @@ def test_serve_says_where_to_publish_and_ends_on_a_signal(tmp_path: Path) -> Non
 
 
 def _status_of(port: int) -> str | None:
-    document = {name: status._ask(f"http://127.0.0.1:{port}", name) for name in ("streams", "destinations")}
+    document = {
+        name: status._ask(f"http://127.0.0.1:{port}", name) for name in ("health", "streams", "destinations")
+    }
     lines = "\n".join(status.lines(document, 100))
     return lines if "live/film" in lines else None
 
@@ -74,6 +76,7 @@ def test_status_lines_fit_the_terminal_and_hold_no_control_characters() -> None:
         "bitrate_kbps": 2500.4,
         "fps": None,
         "players": 3,
+        "recording": None,
         "duration": 3725.0,
     }
     destination = {
@@ -82,9 +85,22 @@ def test_status_lines_fit_the_terminal_and_hold_no_control_characters() -> None:
         "bitrate_kbps": None,
         "messages_dropped": 7,
         "last_error": "x" * 200,
+        "failures": 12,
+        "given_up": False,
+        "next_attempt_in": 31.2,
     }
-    document = {"streams": {"streams": {"a": stream}}, "destinations": {"destinations": {"b": destination}}}
+    health = {"version": "1.2", "warnings": ["anybody may publish"]}
+    document = {
+        "health": health,
+        "streams": {"streams": {"a": stream}},
+        "destinations": {"destinations": {"b": destination}},
+    }
     shown = status.lines(document, 60)
     assert all(len(line) <= 60 and line.isprintable() for line in shown)
-    assert shown[0] == "1 live stream, 3 players, 1 destination"
-    assert "1:02:05" in "\n".join(status.lines(document, 200))
+    assert shown[:2] == [
+        "rtmprelay 1.2: 1 live stream, 3 players, 1 destination",
+        "Warning: anybody may publish",
+    ]
+    whole = "\n".join(status.lines(document, 400))
+    assert "1:02:05" in whole
+    assert "x (12 times), next attempt in 31 s" in whole

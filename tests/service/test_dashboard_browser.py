@@ -208,7 +208,7 @@ def test_page_shows_the_stream_and_both_destinations(page: Browser, live: LiveEv
     until(lambda: page.text(f"{STREAM} .chips") == "first\nsecond", "the destinations")
     until(lambda: page.text("#total-connected") == "2", "the count")
     until(lambda: "publish of live/concert" in page.text("#events ol").lower(), "the event")
-    assert page.text("#connection-word") == "Live"
+    assert page.text("#connection-word") == "Connected"
     # The addresses are those of this relay, whatever its port.
     page.click(f"{STREAM} [data-part=links]")
     assert page.text(f"{STREAM} [data-part=rtmpLink]") == f"rtmp://127.0.0.1:{live.rtmp_port}/live/concert"
@@ -346,7 +346,7 @@ def test_page_reconnects_after_a_restart_of_the_server(page: Browser, live: Live
     until(lambda: page.text("#connection-word") == "Reconnecting…", "the loss")
     assert "No connection to the relay" in page.text("#banner")
     live.start_relay_again()
-    until(lambda: page.text("#connection-word") == "Live", "the return")
+    until(lambda: page.text("#connection-word") == "Connected", "the return")
     assert page.run("return document.getElementById('banner').hidden") is True
     live.publish()
     wait_for_word(page, STREAM, "Live")

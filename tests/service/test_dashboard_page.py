@@ -280,14 +280,14 @@ def test_server_without_a_token_explains_how_to_allow_changes(
 def test_lost_connection_is_explained_and_restored(browser: Browser, fake_relay: FakeRelay) -> None:
     fake_relay.streams["live/a"] = fake.stream("live/a")
     show(browser, fake_relay)
-    assert browser.text("#connection-word") == "Live"
+    assert browser.text("#connection-word") == "Connected"
     fake_relay.refusal = (503, "there are 100 readers of events already: try again later")
     fake_relay.disconnect()
     until(lambda: browser.text("#connection-word") == "Reconnecting…", "the loss")
     until(lambda: "there are 100 readers" in browser.text("#banner").lower(), "the reason")
     assert "No connection to the relay since" in browser.text("#banner")
     fake_relay.refusal = None
-    until(lambda: browser.text("#connection-word") == "Live", "the return")
+    until(lambda: browser.text("#connection-word") == "Connected", "the return")
     assert browser.run("return document.getElementById('banner').checkVisibility()") is False
     assert all("503" in line for line in browser.complaints())
 

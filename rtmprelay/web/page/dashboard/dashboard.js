@@ -192,7 +192,7 @@ class Page {
   // -- the page itself --------------------------------------------------------------------------------------
 
   #connectionChanged(state) {
-    const words = { connecting: "Connecting…", live: "Live", lost: "Reconnecting…" };
+    const words = { connecting: "Connecting…", live: "Connected", lost: "Reconnecting…" };
     setData(document.body, "connection", state.name);
     setIcon(byId("connection-icon"), { connecting: "connecting", live: "connected", lost: "error" }[state.name]);
     setText(byId("connection-word"), words[state.name]);

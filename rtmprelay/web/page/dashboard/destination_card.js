@@ -107,15 +107,16 @@ export class DestinationCard {
   #updateFacts(destination) {
     const { parts } = this;
     setText(parts.sent, format.bytes(destination.bytes_sent));
-    setOptional(parts.sentNote, format.counted(destination.messages_sent, "msg", "msgs"));
+    setOptional(parts.sentNote, format.counted(destination.messages_sent, "frame", "frames"));
     setText(parts.dropped, format.count(destination.messages_dropped));
     setOptional(parts.droppedNote, format.dropWords(destination.dropped_by_reason) || null);
     setData(parts.droppedNote, "level", destination.messages_dropped ? "warn" : "");
     setText(parts.queued, format.count(destination.messages_queued));
-    setOptional(parts.queuedNote, destination.messages_queued ? "messages waiting" : "empty");
+    setOptional(parts.queuedNote, destination.messages_queued ? "frames waiting" : "empty");
     setText(parts.reconnects, format.count(destination.reconnect_count));
     const since = destination.connect_time ? `since ${format.clock(destination.connect_time)}` : null;
-    setOptional(parts.reconnectsNote, destination.connected_duration === null ? null : since);
+    const failed = destination.failures ? format.counted(destination.failures, "attempt failed", "attempts failed") : null;
+    setOptional(parts.reconnectsNote, destination.connected_duration === null ? failed : since);
   }
 
   #updateStreams(destination) {
