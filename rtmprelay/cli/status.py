@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from http.client import HTTPException
 from typing import Any
 
 from rtmprelay.screen import Screen
@@ -58,12 +59,18 @@ def run(options: argparse.Namespace) -> int:
     except StatusError as error:
         sys.stderr.write(f"rtmprelay status: {error}\n")
         return 1
+    except (KeyError, TypeError, AttributeError):
+        sys.stderr.write(f"rtmprelay status: what answers at {url} is no relay of this version\n")
+        return 1
     except KeyboardInterrupt:
         return 0
 
 
 def _ask(url: str, name: str) -> Any:
-    request = urllib.request.Request(f"{url.rstrip('/')}/{name}")
+    try:
+        request = urllib.request.Request(f"{url.rstrip('/')}/{name}")
+    except ValueError as error:
+        raise StatusError(f"{url!r} is not an address such as http://127.0.0.1:8080: {error}") from None
     token = os.environ.get("RTMPRELAY_HTTP_TOKEN")
     if token:
         request.add_header("Authorization", f"Bearer {token}")
@@ -75,7 +82,7 @@ def _ask(url: str, name: str) -> Any:
             return json.loads(error.read(_LARGEST_ANSWER))
         hint = "; put the token into RTMPRELAY_HTTP_TOKEN" if error.code in (401, 403) else ""
         raise StatusError(f"{url} answered {error.code}{hint}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise StatusError(
             f"no relay answers at {url} ({getattr(reason, 'strerror', None) or reason}); it has to be started"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,32 @@ def test_status_without_a_relay_says_how_to_start_one(capsys: pytest.CaptureFixt
     error = capsys.readouterr().err
     assert "no relay answers at http://127.0.0.1:1" in error
     assert "--http-status :8080" in error
+
+
+@pytest.mark.parametrize("answer", [b"{}", b"[]", b"no json", b'{"streams": 3}'])
+def test_status_of_something_else_is_one_line(answer: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Other) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        assert main(["status", "--once", f"http://127.0.0.1:{server.server_port}"]) == 1
+        server.shutdown()
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:99999", "http://", "http://[", "127.0.0.1:1", "http://a b/"]
+)
+def test_status_of_an_odd_address_is_one_line(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "--once", url]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_status_of_another_scheme_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
