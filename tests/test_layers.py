@@ -60,6 +60,7 @@ ON_TWISTED: dict[str, set[str]] = {
     "outputs.base": BELOW_TWISTED | EVENTS | {"streams"},
     "web.settings": {"errors", "secret", "files", "addresses"},
     "web.server": {
+        "quantities",
         "",
         "errors",
         "secret",
@@ -89,6 +90,7 @@ WEB: dict[str, set[str]] = {
         "",
         "access",
         "errors",
+        "machine",
         "media",
         "amf",
         "flv",
@@ -103,7 +105,7 @@ WEB: dict[str, set[str]] = {
     "web.media_gate": {"access", "secret", "wire", "web.server"} | EVENTS,
     "web.recordings": {"errors", "media", "flv", "mp4", "hls", "web.server", "web.media_gate"},
     "web": EVENTS
-    | {"errors", "secret", "quantities", "wire", "mp4", "hls", "streams", "access", "outputs"}
+    | {"errors", "media", "secret", "quantities", "wire", "mp4", "hls", "streams", "access", "outputs"}
     | {"web.settings", "web.server"}
     | {"web.api", "web.events", "web.metrics", "web.page", "web.recordings", "web.media_gate"},
 }
@@ -280,7 +282,7 @@ PLANTED = [
     ("rtmprelay.web.server.site", "from rtmprelay.web.api.routes import Routes"),
     ("rtmprelay.web.metrics.collector", "from rtmprelay.web.events.stream import EventStream"),
     ("rtmprelay.errors", "from rtmprelay.media import MediaFrame"),
-    ("spark_analytics.schemas", "from rtmprelay.service import RelayService"),
+    ("spark_analytics.store.schema", "from rtmprelay.service import RelayService"),
     ("rtmprelay.rtmp.server", "from rtmprelay.nowhere import something"),
 ]
 

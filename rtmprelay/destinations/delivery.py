@@ -32,7 +32,7 @@ Report = Callable[..., None]
 
 @attrs.define(eq=False)
 class MissedFrames:
-    """Frames that came without a connection. They are lost, unless the stream still has them at the next one."""
+    """Frames that came without a connection. They are lost, unless the stream still has them when the next one opens."""
 
     messages: int = 0
     size: int = 0
@@ -93,7 +93,7 @@ class Delivery(Consumer):
         self._reporter.start()
 
     def open_gate(self, publisher: RtmpPublisherProtocol) -> None:
-        """Send everything from now on over this connection, after what a server needs first."""
+        """Send the startup frames and then everything over this connection."""
         self._comparing = set()
         # Frames that wait in the stream to be merged are older than the connection: they count as missed, and are
         # among the startup frames.

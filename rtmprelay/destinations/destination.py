@@ -99,7 +99,6 @@ class Destination:
             )
 
     def source_stopped(self, stream: LiveStream, clean: bool) -> None:
-        """The publisher of a stream has gone."""
         self._reported_refusals.pop(stream.key, None)
         outlet = self._outlets.get(stream.key)
         if outlet is not None:

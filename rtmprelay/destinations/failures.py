@@ -146,7 +146,6 @@ class RetryPolicy:
         self.failures = 0
 
     def accepted(self, now: float) -> None:
-        """The server accepted the publish."""
         self._accepted_at = now
 
     def failed(self, failure: DestinationFailure, now: float) -> DestinationFailure:
@@ -168,7 +167,6 @@ class RetryPolicy:
         return failure
 
     def is_exhausted(self) -> bool:
-        """Whether to give up."""
         return 0 < self.max_retries < self.failures
 
     def delay(self, kind: FailureClass) -> float:
@@ -181,7 +179,6 @@ class RetryPolicy:
         return delay * (1 + share) if delay * (1 + JITTER) <= LONGEST_DELAY else LONGEST_DELAY * (1 - share)
 
     def reset(self) -> None:
-        """Forget all failures."""
         self.failures = self._quick_closes = 0
         self._failures_by_class.clear()
         self._accepted_at = None

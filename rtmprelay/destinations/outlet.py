@@ -136,7 +136,7 @@ class Outlet:
         self._lifecycle.reconnect()
 
     def update(self, settings: DestinationSettings) -> None:
-        """Use other settings on the connection that there is."""
+        """Use other settings on the existing connection."""
         self.settings = settings
         self._policy.max_retries = settings.max_retries
         if self._phase is OutletPhase.GIVEN_UP and not self._policy.is_exhausted():

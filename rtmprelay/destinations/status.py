@@ -86,7 +86,6 @@ _MOST_IMPORTANT = (
 
 
 def joint_state(outlets: tuple[OutletStatus, ...], enabled: bool) -> DestinationState:
-    """The state of a destination with these outlets."""
     if not enabled:
         return DestinationState.DISABLED
     states = {outlet.state for outlet in outlets}

@@ -59,7 +59,7 @@ class ConnectRefused(ConnectionEvent):
     peer: str
     app: str
     reason: str
-    #: Refusals of this kind to the same address since the last event, besides this one: one a second is told.
+    #: Refusals of this kind to the same address since the last event, besides this one. One event a second is published.
     others: int = 0
 
 
@@ -134,7 +134,7 @@ class PublishRefused(PublishEvent):
     #: The client's address.
     peer: str
     reason: str
-    #: Refusals of this kind to the same address since the last event, besides this one: one a second is told.
+    #: Refusals of this kind to the same address since the last event, besides this one. One event a second is published.
     others: int = 0
 
 
@@ -153,7 +153,7 @@ class PublishStopped(PublishEvent):
 
 @attrs.frozen(kw_only=True)
 class CodecDetected(PublishEvent):
-    """The first messages of a stream say which codecs it has."""
+    """The codecs of a stream are known from its first messages."""
 
     name = "codec_detected"
     sentence = "Codec detected in {stream}: video {video}, audio {audio}"
@@ -187,7 +187,7 @@ class PlayRefused(PlayEvent):
     #: The client's address.
     peer: str
     reason: str
-    #: Refusals of this kind to the same address since the last event, besides this one: one a second is told.
+    #: Refusals of this kind to the same address since the last event, besides this one. One event a second is published.
     others: int = 0
 
 
@@ -202,14 +202,14 @@ class PlayStopped(PlayEvent):
     bytes: int
     dropped: int
     dropped_by_reason: dict[str, int]
-    #: Who ended it: the viewer, the network, or the server.
+    #: Whether the viewer, the network or the server ended it, and why.
     reason: str = "the viewer left"
-    #: Times that the player took less than was sent to it for more than a second, and how long in all.
+    #: How often the player took less than was sent to it for more than a second, and for how long in all.
     stalls: int = 0
     stalled_seconds: float = 0.0
     #: How the stream was watched: rtmp, flv, mp4 or hls.
     protocol: str = "rtmp"
-    #: What players of HLS tell of themselves (CMCD): seconds to the first picture, and the throughput that they measured.
+    #: Reported by players of HLS (CMCD): seconds to the first picture, and the throughput that they measured.
     startup: float | None = None
     throughput_kbps: int | None = None
 
@@ -230,5 +230,5 @@ class MediaStatistics(StreamEvent):
     queued: int
     stalls: int = 0
     stalled_seconds: float = 0.0
-    #: What a player of HLS measured (CMCD).
+    #: Measured by a player of HLS (CMCD).
     throughput_kbps: int | None = None

@@ -53,7 +53,7 @@ class NodePass:
     chain: tuple[str, ...]
     #: Whether it has proved that it knows the secret of the cluster.
     is_proved: bool = False
-    #: What it tells, such as that a stream has moved; empty for one that wants to play.
+    #: A notice, such as that a stream has moved; empty for a request to play.
     notice: str = ""
 
 
@@ -69,7 +69,7 @@ def read_node_name(text: str) -> str:
 
 
 def random_node_name() -> str:
-    """The name of a relay that was not given one: enough to notice that a pull has come round."""
+    """The name of a relay that was not given one: enough to notice a loop of pulls."""
     return f"rtmprelay-{secrets.token_hex(4)}"
 
 

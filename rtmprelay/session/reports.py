@@ -40,7 +40,7 @@ class ConnectRequested:
     credentials: Secret
     #: Whether the client understands a request to reconnect.
     can_reconnect: bool = False
-    #: What another relay shows that fetches from here; empty for all other clients.
+    #: The pass of another relay that fetches from here; empty for all other clients.
     node_pass: Secret = attrs.field(factory=lambda: Secret(""))
 
 

@@ -51,7 +51,7 @@ class ServerSession:
     or `reject`, at once or later. After each call, write `bytes_to_send()`. At `next_deadline()`, call
     `check_deadline`. Any error other than `RemoteProtocolError` is a bug in this package.
 
-    Until the first publish is accepted, the client may send little, and what it sends behind a `publish` waits for the
+    Until the first publish is accepted, the client may send little, and what it sends after a `publish` waits for the
     answer: an encoder may send media at once, and the answer says how much that may be. Leave its socket unread if you
     can, and call `receive_data` again after the answer, with no bytes, if `has_held_data`.
     """

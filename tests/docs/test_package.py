@@ -45,7 +45,7 @@ def test_the_metadata_is_complete() -> None:
 
 
 def test_package_marks_its_types() -> None:
-    """Who imports the package gets its types."""
+    """Programs that import the package get its types."""
     data = setup_cfg()["options.package_data"]
     for package in ("rtmprelay", "spark_analytics"):
         assert (ROOT / package / "py.typed").exists()

@@ -51,6 +51,13 @@ PURE_FUNCTIONS: dict[str, list[tuple[str, list[Any], Any]]] = {
         ("dropWords", [{"not_connected": 1200, "queue_full": 0}], "1,200 not connected"),
         ("dropWords", [{"a_new_reason": 1, "queue_full": 5}], "5 receiver too slow, 1 a new reason"),
         ("dropWords", [{}], ""),
+        ("lost", [0, 71.6], "0"),
+        ("lost", [3, 71.6], "0.1 s"),
+        ("lost", [4654, 71.6], "1 min 05 s"),
+        ("lost", [340, None], "340 messages"),
+        ("lossWords", [{"queue_full": 5}], "receiver too slow"),
+        ("lossWords", [{"queue_full": 5, "paused": 7}], "7 paused by the player, 5 receiver too slow"),
+        ("lossWords", [{}], ""),
         ("sentence", ["the key is wrong"], "The key is wrong."),
         ("sentence", ["Really?"], "Really?"),
         ("sentence", ["rtmprelay 0.1.0 started"], "rtmprelay 0.1.0 started."),
@@ -185,7 +192,7 @@ def test_update_of_fifty_streams_and_fifty_destinations_is_fast(
     assert spent < 0.3
     # A canvas that was never drawn still has its default width.
     drawn = browser.run(
-        "return [...document.querySelectorAll('canvas')].filter((each) => each.width !== 300).length"
+        "return [...document.querySelectorAll('.plot canvas')].filter((each) => each.width !== 300).length"
     )
     assert 0 < drawn < 50
 

@@ -86,7 +86,7 @@ class BoundedChannel(HTTPChannel):
     @override
     def connectionMade(self) -> None:
         super().connectionMade()
-        # A socket that says nothing is not kept for as long as one that has asked for something.
+        # A connection that has sent nothing is closed sooner than an idle one that has made a request.
         self._deadline = self.callLater(self.site.settings.request_timeout, self.close_soon)
         self._is_silent = True
         self.site.channel_opened(self)
@@ -236,7 +236,7 @@ class BoundedChannel(HTTPChannel):
 
 
 class CutConnection(Protocol):
-    """A connection from an address that is shut out."""
+    """Aborts a connection for which there is no room, or whose address is banned."""
 
     @override
     def connectionMade(self) -> None:
@@ -305,10 +305,10 @@ class RelaySite(Site):
         self.scheduler = scheduler
         self.clock = clock
         self.cors = CorsPolicy(settings.cors)
-        #: Addresses that were over a limit for one address.
+        #: Addresses that exceeded a limit for one address.
         self.refused_addresses = refused_addresses or RefusedAddresses(clock)
         self._guard = guard
-        #: Says whether there are files for one more connection; None if nobody looks after that.
+        #: Says whether there are files for one more connection; None for no check.
         self.open_files: OpenFiles | None = None
         self._connections_by_address = AddressQuota(
             "max_http_connections_per_address",
@@ -327,7 +327,6 @@ class RelaySite(Site):
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
         return len(self._channels)
 
     @override
