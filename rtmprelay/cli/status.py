@@ -148,7 +148,8 @@ def _failure(one: Mapping[str, Any]) -> str:
     if one["given_up"]:
         return f"{one['last_error']}{times}, given up"
     waits = one["next_attempt_in"]
-    return one["last_error"] + times + ("" if waits is None else f", next attempt in {waits:.0f} s")
+    follows = "" if waits is None else f", next attempt in {waits:.0f} s"
+    return f"{one['last_error']}{times}{follows}"
 
 
 def _number(value: float | None) -> str:
