@@ -13,6 +13,7 @@ import pytest
 from rtmprelay import __version__
 from rtmprelay.cli import main as cli
 from rtmprelay.cli.init import settings_text
+from rtmprelay.config.help import GROUPS
 from rtmprelay.config.options import Options
 from rtmprelay.config.settings_file import read_settings_file
 
@@ -89,6 +90,19 @@ def test_every_example_of_init_is_accepted(tmp_path: Path, monkeypatch: pytest.M
     )
     known = {name for name in tomllib.loads(document) if name in Options().known_options()}
     assert known == set(Options().known_options())
+
+
+def test_no_example_of_init_is_empty(tmp_path: Path) -> None:
+    examples = [line for line in settings_text("x").splitlines() if line.startswith("# ") and " = " in line]
+    assert [line for line in examples if line.endswith(' = ""')] == []
+
+
+def test_init_has_the_groups_of_the_help_and_is_for_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "relay.toml"
+    assert status_of("init", str(path)) == 0
+    headings = [line.split()[2] for line in path.read_text().splitlines() if line.startswith("# -- ")]
+    assert headings[: len(GROUPS)] == [*GROUPS]
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_init_leaves_a_file_that_is_there(tmp_path: Path, capsys: Capture) -> None:
