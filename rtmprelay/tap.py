@@ -255,11 +255,10 @@ def _listen_error(error: Exception) -> str:
 
 def _check_start(options: Options) -> None:
     """Refuse what cannot be started, while a line about it can still be read."""
-    if not _in_foreground(options):
-        folder = Path(_of_twistd(options, "rundir") or ".")
-        pid_file = _of_twistd(options, "pidfile")
-        if pid_file:
-            check_pid_file(folder / pid_file)
+    # In the foreground twistd writes it, too.
+    pid_file = _of_twistd(options, "pidfile")
+    if pid_file:
+        check_pid_file(Path(_of_twistd(options, "rundir") or ".") / pid_file)
     check_start(options["config"])
 
 

@@ -181,8 +181,11 @@ def test_pid_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:  #
     assert "--pidfile=" in str(refused.value)
     assert "rtmprelay serve" in str(refused.value)
     check_pid_file(tmp_path / "twistd.pid")
-    done = run([*TWISTD, "--pidfile=missing/x.pid", "rtmprelay", "--listen", LOOPBACK], tmp_path)
-    assert done.returncode == 1
+    # In the background and in the foreground.
+    for more in ([], ["-n"]):
+        done = run([*TWISTD, *more, "--pidfile=missing/x.pid", "rtmprelay", "--listen", LOOPBACK], tmp_path)
+        assert done.returncode == 1
+        assert done.stdout == ""
     assert re.fullmatch(r"rtmprelay: the pid file '.*missing/x\.pid' cannot be written: .*\n", done.stderr)
 
 
