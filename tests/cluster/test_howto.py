@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -20,7 +21,7 @@ from tests.cluster.ports import Ports
 from tests.cluster.redis import PROGRAM, needs_redis
 from tests.docs.pages import DOCS, blocks, commands_in
 from tests.helpers import DEADLINE, wait_for
-from tests.service.command import TWISTD, BlockingClient
+from tests.service.command import BlockingClient
 
 pytestmark = needs_redis
 
@@ -84,8 +85,8 @@ def nodes(tmp_path: Path) -> Iterator[Nodes]:
         (redis,) = commands("redis-server")
         start("redis", str(PROGRAM), *[ports.moved(f":{word}")[1:] for word in redis[1:]])
         wait_for(lambda: "Ready to accept" in (tmp_path / "redis.log").read_text(), "Redis")
-        for number, words in enumerate(commands("twistd"), 1):
-            start(f"node{number}", *TWISTD, *[ports.moved(word) for word in words[1:]])
+        for number, words in enumerate(commands("rtmprelay"), 1):
+            start(f"node{number}", sys.executable, "-m", *[ports.moved(word) for word in words])
         for number in (1, 2, 3):
             log = tmp_path / f"node{number}.log"
             wait_for(lambda log=log: log.read_text().count("Listening on") == 2, log.name)  # type: ignore[misc]
