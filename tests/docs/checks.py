@@ -107,7 +107,7 @@ RUN_ELSEWHERE = {
 #: Blocks that are no commands, by page and how they begin.
 NO_COMMANDS = {
     ("docs/explanation/cluster.rst", "viewers "): "tests/cluster/test_model.py",
-    ("docs/reference/command_line.rst", "twistd [options of twistd]"): "a sketch",
+    ("docs/reference/command_line.rst", "rtmprelay serve [options]"): "a sketch",
     ("docs/howto/settings_file.rst", "rtmprelay: relay.toml, line 3"): "tests/config/test_settings_file.py",
 }
 
