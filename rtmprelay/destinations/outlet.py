@@ -278,7 +278,7 @@ class Outlet(Link[RtmpPublisherProtocol]):
     @override
     def finish(self, reason: Failure | None = None) -> None:
         self._disconnected()
-        self.delivery.finish()
+        self.delivery.finish(quietly=self._failure is not None and self._failure.is_final)
         account = self.delivery.account
         self._report(
             events.DestinationClosed,

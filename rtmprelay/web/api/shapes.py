@@ -146,6 +146,7 @@ def destination_json(status: DestinationStatus, now: Now, kbps: float | None, la
         "connect_time": iso_time(status.connect_time),
         "connected_duration": _connected_duration(status, now),
         "reconnect_count": status.reconnect_count,
+        "failures": status.failures,
         "match": status.match,
         "lasting": lasting,
         "metadata": dict(status.metadata),
@@ -170,6 +171,7 @@ def _outlet_json(outlet: OutletStatus) -> Json:
         "bytes_sent": outlet.bytes_sent,
         "connect_time": iso_time(outlet.connect_time),
         "reconnect_count": outlet.reconnect_count,
+        "failures": outlet.failures,
     }
 
 

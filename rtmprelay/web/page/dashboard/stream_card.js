@@ -82,7 +82,9 @@ export class StreamCard {
     const quiet = !active && !this.plot.hasData;
     setData(this.root, "quiet", quiet ? "yes" : "no");
     for (const part of [parts.rateBox, parts.plot, parts.facts]) setHidden(part, quiet);
-    const declared = (stream.video?.declared_bitrate_kbps ?? 0) + (stream.audio?.declared_bitrate_kbps ?? 0);
+    // A sum without one of its parts would look like the whole.
+    const all = [stream.video, stream.audio].filter(Boolean).map((media) => media.declared_bitrate_kbps);
+    const declared = all.every(Boolean) ? all.reduce((sum, kbps) => sum + kbps, 0) : 0;
     setOptional(parts.declared, declared ? `declared ${format.bitrate(declared)}` : null);
     this.#updateFacts(stream);
     this.#updateRecording(stream.recording);
