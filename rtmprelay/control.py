@@ -1,4 +1,4 @@
-"""What the HTTP part sees and changes of a relay, with the changes that are kept in the configuration file."""
+"""What the HTTP part reads and changes in a relay. Changes may be kept in the configuration file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ InThread = Callable[..., Deferred[Any]]
 
 @attrs.define(eq=False)
 class RelayControl:
-    """Fulfils `rtmprelay.web.http_service.Relay`.
+    """Implements `rtmprelay.web.http_service.Relay`.
 
     Args:
         file: The configuration file, if there is one; destinations in it are `lasting`.
@@ -74,12 +74,10 @@ class RelayControl:
 
     @property
     def connections(self) -> int:
-        """The number of RTMP connections."""
         return self._factory.connection_count
 
     @property
     def connections_refused(self) -> int:
-        """The number of RTMP connections that were refused so far."""
         return self._factory.connections_refused
 
     def refusals_by_limit(self) -> Mapping[str, int]:
@@ -96,7 +94,6 @@ class RelayControl:
 
     @property
     def destination_count(self) -> int:
-        """The number of destinations."""
         return len(self._destinations)
 
     def destination_statuses(self) -> Iterable[DestinationStatus]:
@@ -104,15 +101,12 @@ class RelayControl:
         return (destination.status() for destination in self._destinations)
 
     def destination_status(self, name: str) -> DestinationStatus | None:
-        """The status of the destination of this name."""
         return next((one.status() for one in self._destinations if one.name == name), None)
 
     def destination_bytes(self) -> Mapping[str, int]:
-        """The bytes that were sent to each destination."""
         return {destination.name: destination.bytes_sent for destination in self._destinations}
 
     def destination_streams(self) -> Mapping[str, Sequence[str]]:
-        """The streams that are sent to each destination."""
         return {destination.name: destination.streams for destination in self._destinations}
 
     def is_lasting(self, destination: str) -> bool:
@@ -120,7 +114,6 @@ class RelayControl:
         return self._file is not None and destination in self._file.names
 
     def cluster_status(self) -> Mapping[str, object]:
-        """What this node knows of its cluster."""
         return NO_CLUSTER if self._cluster is None else cluster_status(self._cluster)
 
     def not_ready_because(self) -> str | None:
@@ -134,23 +127,18 @@ class RelayControl:
 
     @property
     def pull_count(self) -> int:
-        """The number of pulls."""
         return len(self._pulls)
 
     def pull_statuses(self) -> Iterable[PullStatus]:
-        """The status of each pull."""
         return self._pulls.statuses()
 
     def pull_status(self, name: str) -> PullStatus | None:
-        """The status of the pull of this name."""
         return self._pulls.status(name)
 
     def recording_statuses(self) -> Sequence[RecordingStatus]:
-        """The status of each recording."""
         return self._recordings.statuses()
 
     def recording_totals(self) -> RecordingTotals:
-        """What was recorded and lost so far, by all recordings together."""
         return self._recordings.totals()
 
     # -- changes ---------------------------------------------------------------------------------------------
@@ -165,7 +153,7 @@ class RelayControl:
         if lasting:
             await self._in_thread(self._file_for_changes().add, entry)
             if settings.name in self._destinations:
-                # Meanwhile a reload found it in the file.
+                # In the meantime a reload found it in the file.
                 return settings.name
         self._destinations.add(settings)
         if not lasting:
@@ -200,7 +188,6 @@ class RelayControl:
         self._switched.pop(name, None)
 
     def enable_destination(self, name: str, enabled: bool, lasting: bool) -> Deferred[None]:
-        """Enable or disable a destination."""
         return self._one_at_a_time(self._enable, name, enabled, lasting)
 
     async def _enable(self, name: str, enabled: bool, lasting: bool) -> None:
@@ -286,7 +273,7 @@ class RelayControl:
         self._destinations.reconnect(name)
 
     def drain(self) -> None:
-        """Take nobody new, and send everybody away little by little."""
+        """Accept no new clients, and disconnect the others little by little."""
         self._drain()
 
     def add_pull(self, entry: Mapping[str, object]) -> str:
@@ -340,7 +327,7 @@ class RelayControl:
         return next(one.settings for one in self._destinations if one.name == name)
 
     def _one_at_a_time(self, change: Callable[..., Any], *arguments: object) -> Deferred[Any]:
-        """Make changes one after the other: two would write the file, or find the same name free, at the same time."""
+        """Make changes one after the other: two at once could both write the file, or both find the same name free."""
         return self._lock.run(lambda: Deferred.fromCoroutine(change(*arguments)))
 
     # -- reload ----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rtmprelay.errors import LimitExceededError
 
-#: The share of all files that newcomers leave to what must not fail, and how many that are at least and at most.
+#: The share of all open files that new connections leave for recordings, destinations and the operator, and its bounds.
 _KEPT_SHARE = 0.1
 _LEAST_KEPT = 12
 _MOST_KEPT = 1_000
@@ -71,7 +71,7 @@ def memory_of_process(own: Path = _OWN_MEMORY) -> int | None:
 
 
 class OpenFiles:
-    """Which of the process's files are taken. Newcomers leave enough for recordings, destinations and the operator.
+    """Counts the process's open files, so that new connections leave enough for recordings and destinations.
 
     Args:
         limit: How many files the process may have open; None to ask the system.
@@ -85,7 +85,7 @@ class OpenFiles:
         self._kept = min(_MOST_KEPT, max(_LEAST_KEPT, int(self.limit * _KEPT_SHARE)))
 
     def add(self, count: Callable[[], int]) -> None:
-        """Count what something has open."""
+        """Count the files that a part of the relay has open, too."""
         self._counters.append(count)
 
     @property

@@ -29,7 +29,7 @@ from rtmprelay.wire.url import RtmpUrl
 
 
 def adopt_services(plugins: Iterable[object], parent: MultiService) -> None:
-    """What has to be started and stopped is, with its parent."""
+    """Make the plugins that are services children of `parent`, so that they start and stop with it."""
     for plugin in plugins:
         if IService.providedBy(plugin):
             plugin.setServiceParent(parent)
@@ -45,7 +45,7 @@ def caller_from_threads(reactor: IReactorTime) -> Callable[..., object]:
 
 
 def event_log(settings: EventLogSettings, events: EventBus, reactor: IReactorTime) -> EventLog | None:
-    """The event log, if there is to be one."""
+    """The event log; None if the settings name no folder."""
     if settings.folder is None:
         return None
     return EventLog(settings.folder, settings, events, reactor, caller_from_threads(reactor))

@@ -60,6 +60,7 @@ ON_TWISTED: dict[str, set[str]] = {
     "outputs.base": BELOW_TWISTED | EVENTS | {"streams"},
     "web.settings": {"errors", "secret", "files", "addresses"},
     "web.server": {
+        "quantities",
         "",
         "errors",
         "secret",
@@ -116,8 +117,11 @@ JOINING: dict[str, set[str]] = {
     "control": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "web.api"},
     "service": ABOVE_SIBLINGS
     | SIBLINGS
-    | {"cluster", "drain", "listener", "node", "wiring", "config", "logs", "control", "outputs", "web"},
+    | {"cluster", "drain", "listener", "node", "wiring", "config", "logs", "control", "outputs", "web"}
+    | {"stream_summaries"},
     "banner": {"config"},
+    "before_start": {"errors", "config"},
+    "stream_summaries": {"destinations", "events", "streams"},
     "wiring": ABOVE_SIBLINGS | SIBLINGS | {"config", "control", "outputs"},
     "tap": {
         "errors",
@@ -130,6 +134,7 @@ JOINING: dict[str, set[str]] = {
         "logs",
         "config",
         "banner",
+        "before_start",
         "service",
     },
     "screen": set(),
@@ -277,7 +282,7 @@ PLANTED = [
     ("rtmprelay.web.server.site", "from rtmprelay.web.api.routes import Routes"),
     ("rtmprelay.web.metrics.collector", "from rtmprelay.web.events.stream import EventStream"),
     ("rtmprelay.errors", "from rtmprelay.media import MediaFrame"),
-    ("spark_analytics.schemas", "from rtmprelay.service import RelayService"),
+    ("spark_analytics.store.schema", "from rtmprelay.service import RelayService"),
     ("rtmprelay.rtmp.server", "from rtmprelay.nowhere import something"),
 ]
 

@@ -36,8 +36,8 @@ class HlsFigures:
 
     Attributes:
         newest_ms: How old the newest frame of each part was when a viewer had it; sorted.
-        oldest_ms: The same for the oldest frame: the length of the part more.
-        player_p99_ms: How old frames were at most, but for one in a hundred, at a player of RTMP beside the viewers.
+        oldest_ms: The same for the oldest frame of each part: older by the length of the part.
+        player_p99_ms: The age of frames at an RTMP player beside the viewers, 99th percentile.
     """
 
     viewers: int
@@ -51,7 +51,6 @@ class HlsFigures:
     player_p99_ms: float | None = None
 
     def lines(self) -> list[str]:
-        """The figures as text."""
         return [
             f"{self.viewers} viewers of HLS, {self.seconds:.0f} s, part {_middle(self.newest_ms, self.oldest_ms):.0f} ms",
             f"  {self.requests / self.seconds:.0f} requests a second, {self.gigabits / self.seconds:.3f} Gbit/s,"

@@ -20,6 +20,7 @@ import attrs
 
 from rtmprelay.destinations.settings import DestinationSettings, refuse_duplicates
 from rtmprelay.errors import ConfigError
+from rtmprelay.files.disk import sync_folder
 from rtmprelay.files.json_entries import (
     VARIABLE,
     entry_converter,
@@ -336,14 +337,6 @@ def replace_file(path: Path, content: bytes) -> None:
     except BaseException:
         new.unlink(missing_ok=True)
         raise
-    _sync_folder(target.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Write the folder to the disk: until then, a crash may bring the old file back."""
+    # Until the folder is on the disk, a crash may bring the old file back.
     with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(target.parent)

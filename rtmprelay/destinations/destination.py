@@ -99,7 +99,6 @@ class Destination:
             )
 
     def source_stopped(self, stream: LiveStream, clean: bool) -> None:
-        """The publisher of a stream has gone."""
         self._reported_refusals.pop(stream.key, None)
         outlet = self._outlets.get(stream.key)
         if outlet is not None:
@@ -154,6 +153,11 @@ class Destination:
     def streams(self) -> tuple[str, ...]:
         """The keys of the streams that are sent here."""
         return tuple(self._outlets)
+
+    def outlet_status(self, key: str) -> OutletStatus | None:
+        """The status of one stream on its way here; None if it is not sent."""
+        outlet = self._outlets.get(key)
+        return None if outlet is None else outlet.status()
 
     def status(self) -> DestinationStatus:
         outlets = tuple(outlet.status() for outlet in self._outlets.values())

@@ -36,7 +36,7 @@ class DestinationManager:
         # Removed, but still saying goodbye to their servers.
         self._leaving: dict[Destination, Deferred[None]] = {}
         self._stopped = False
-        #: Whether a stream may be sent anywhere now. Connections that there are stay.
+        #: Whether a stream may be sent anywhere now. Existing connections stay.
         self.may_send: Callable[[str], bool] = lambda key: True
         context.registry.add_observer(self)
 

@@ -21,6 +21,7 @@ from rtmprelay.destinations.status import DestinationState, OutletStatus
 from rtmprelay.event_bus import EventBus
 from rtmprelay.rtmp.client import ClientSettings, RtmpPublisherProtocol
 from rtmprelay.rtmp.endpoint import negotiate
+from rtmprelay.secret import Secret
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.merging import Pace
 from rtmprelay.streams.registry import StreamRegistry
@@ -42,6 +43,8 @@ class OutletContext:
     registry: StreamRegistry
     endpoint_for: EndpointMaker
     new_retry_policy: Callable[[int], RetryPolicy] = RetryPolicy
+    #: What this relay shows to a destination, for a stream that has come through these other relays.
+    node_pass: Callable[[tuple[str, ...]], Secret] = lambda chain: Secret("")
 
 
 class OutletPhase(enum.Enum):
@@ -72,6 +75,7 @@ class Outlet:
     _attempt: Deferred[RtmpPublisherProtocol]
     _publisher: RtmpPublisherProtocol
     _end_reason: str
+    _delay: float
 
     def __init__(
         self,
@@ -132,7 +136,7 @@ class Outlet:
         self._lifecycle.reconnect()
 
     def update(self, settings: DestinationSettings) -> None:
-        """Use other settings on the connection that there is."""
+        """Use other settings on the existing connection."""
         self.settings = settings
         self._policy.max_retries = settings.max_retries
         if self._phase is OutletPhase.GIVEN_UP and not self._policy.is_exhausted():
@@ -168,6 +172,7 @@ class Outlet:
             last_sent_time=self._wall_time(delivery.record.last_time),
             connect_time=self._wall_time(self._connected_at),
             reconnect_count=max(0, self._connections - 1),
+            failures=self._policy.failures,
             digest=delivery.record.digest,
         )
 
@@ -196,7 +201,10 @@ class Outlet:
 
     async def _reach_server(self) -> RtmpPublisherProtocol:
         endpoint = self._context.endpoint_for(self.address, self.settings)
-        return await negotiate(RtmpPublisherProtocol, self.address, endpoint, self._clock, ClientSettings())
+        # Only a publisher that is another relay says where the stream has been before.
+        shown = self._context.node_pass(getattr(self.stream.publisher, "chain", ()))
+        settings = ClientSettings(node_pass=shown)
+        return await negotiate(RtmpPublisherProtocol, self.address, endpoint, self._clock, settings)
 
     def connected(self, publisher: RtmpPublisherProtocol) -> None:
         self._watch(publisher)
@@ -222,11 +230,20 @@ class Outlet:
         self._failure = failure
         self._phase = OutletPhase.WAITING
         # Before the event is published, so that what a program does because of it comes after.
-        if self._policy.is_exhausted():
+        given_up = failure.is_final or self._policy.is_exhausted()
+        if given_up:
             self._lifecycle.give_up()
         else:
+            self._delay = self._policy.delay(failure.kind)
             self._lifecycle.wait()
-        self._report(events.DestinationFailed, error_class=failure.kind.value, reason=failure.sentence)
+        self._report(
+            events.DestinationFailed,
+            error_class=failure.kind.value,
+            reason=failure.sentence,
+            failures=self._policy.failures,
+            given_up=given_up,
+            next_step="no further attempt" if given_up else f"next attempt in {self._delay:.1f} s",
+        )
 
     def judge_loss(self, reason: Failure) -> None:
         self._disconnected()
@@ -238,14 +255,13 @@ class Outlet:
 
     def give_up(self) -> None:
         self._phase = OutletPhase.GIVEN_UP
+        self._next_attempt_at = None
         self._report(events.DestinationGivenUp, failures=self._policy.failures)
 
     def wait(self) -> None:
-        assert self._failure is not None
-        failures = self._policy.failures
+        failures, delay = self._policy.failures, self._delay
         if failures % self.settings.failures_before_backup == 0:
             self._address = (self._address + 1) % len(self._addresses)
-        delay = self._policy.delay(self._failure.kind)
         self._next_attempt_at = self._clock.seconds() + delay
         self._timer = self._clock.callLater(delay, self._lifecycle.retry)
         self._report(

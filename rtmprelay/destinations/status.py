@@ -43,6 +43,8 @@ class OutletStatus:
     last_sent_time: float | None = None
     connect_time: float | None = None
     reconnect_count: int = 0
+    #: Attempts that failed since it was connected last.
+    failures: int = 0
     #: A running hash of all audio and video that was sent, in order.
     digest: str = ""
 
@@ -82,7 +84,6 @@ _MOST_IMPORTANT = (
 
 
 def joint_state(outlets: tuple[OutletStatus, ...], enabled: bool) -> DestinationState:
-    """The state of a destination with these outlets."""
     if not enabled:
         return DestinationState.DISABLED
     states = {outlet.state for outlet in outlets}

@@ -63,7 +63,7 @@ class HttpViewer(Consumer):
     Subclasses attach an encoder and write what comes before the first frame.
 
     Args:
-        connection_id: Its name in the log and in events.
+        connection_id: The viewer's name in the log and in events.
         left: Called once, when the viewer has gone or its response has ended.
     """
 
@@ -95,7 +95,6 @@ class HttpViewer(Consumer):
 
     @property
     def connection_id(self) -> str:
-        """Its name in the log and in events."""
         return self._connection_id
 
     # -- for subclasses --------------------------------------------------------------------------------------
@@ -131,7 +130,7 @@ class HttpViewer(Consumer):
             self._guarded(lambda: self.take_startup(startup, wait_for_keyframe))
 
     def take_startup(self, startup: Sequence[LiveFrame], wait_for_keyframe: bool) -> None:
-        """`begin`, with errors caught."""
+        """Called by `begin`, which catches errors."""
         super().begin(startup, wait_for_keyframe)
 
     @override
@@ -139,7 +138,7 @@ class HttpViewer(Consumer):
         return self.take_batch(batch) if self._ending is None else None
 
     def take_batch(self, batch: FrameBatch) -> bytes | None:
-        """`frames_arrived`, unless this viewer takes no more."""
+        """Called by `frames_arrived`, unless this viewer takes no more frames."""
         return super().frames_arrived(batch)
 
     @override

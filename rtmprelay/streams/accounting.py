@@ -60,7 +60,6 @@ class AudienceAccount:
     dropped_by_reason: Counter[str] = attrs.field(factory=Counter)
 
     def add(self, account: DeliveryAccount | AudienceAccount) -> None:
-        """Add one more account."""
         self.messages_sent += account.messages_sent
         self.messages_dropped += account.messages_dropped
         self.bytes_sent += account.bytes_sent

@@ -33,8 +33,7 @@ class Player(Protocol):
         """The format in which the stream is watched."""
 
     @property
-    def account(self) -> DeliveryAccount:
-        """What was sent."""
+    def account(self) -> DeliveryAccount: ...
 
     @property
     def report(self) -> PlayReport | None:
@@ -83,7 +82,7 @@ class Consumer:
             self.attach(write, encoder)
 
     def attach(self, write: Callable[[bytes], None], encoder: FrameEncoder) -> None:
-        """There is a transport to write to."""
+        """Write to this transport from now on."""
         self.write = write
         self._encoder = encoder
         self._absent = None
@@ -150,7 +149,7 @@ class Consumer:
         self.drain()
 
     def frames_arrived(self, batch: FrameBatch) -> bytes | None:
-        """Live frames arrived. The result is what to write now; None if they were queued or dropped."""
+        """Live frames arrived. Returns what to write now; None if they were queued or dropped."""
         if not self._direct:
             self.frames_arrived_indirectly(batch)
             return None

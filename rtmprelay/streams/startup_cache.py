@@ -78,7 +78,7 @@ class StartupCache:
         self._startup[frame.startup_key] = frame
 
     def forget_startup(self, key: Hashable) -> None:
-        """The publisher took this startup frame back."""
+        """Forget a startup frame that the publisher has withdrawn."""
         self._startup.pop(key, None)
 
     def clear(self) -> None:
@@ -88,7 +88,7 @@ class StartupCache:
         self.has_keyframes = False
 
     def limit(self, size: int) -> bool:
-        """Keep no more than so many bytes of the current group of pictures. Whether that is as much as usual."""
+        """Keep no more than so many bytes of the current group of pictures. Returns whether that is as much as usual."""
         self.most_bytes = min(size, self._limits.gop_bytes)
         if self._gop_bytes > self.most_bytes:
             self._forget_gop()

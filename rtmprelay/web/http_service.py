@@ -159,6 +159,9 @@ class HttpPart:
             settings, media_routes.respond, scheduler, clock, refused_addresses, guard
         )
 
+        for site in (self.site, self.media_site):
+            site.refusals = refusals
+
     def _growing(self) -> set[str]:
         """The names of the files that are being recorded."""
         return {Path(status.path).name for status in self._relay.recording_statuses() if status.path}

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from spark_analytics.table import DAY
+from spark_analytics.store.schema import DAY
 
 STOPPED, DIED, RUNNING = "stopped", "died", "running"
 

@@ -42,9 +42,19 @@ def test_version_is_printed(capsys: Capture) -> None:
     assert capsys.readouterr().out == f"rtmprelay {__version__}\n"
 
 
-def test_unknown_command_is_refused_with_the_known_ones(capsys: Capture) -> None:
-    assert status_of("nonsense") == 2
-    assert "'recordings'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("nonsense", "there is no command 'nonsense' (there are serve, check,"),
+        ("server", "there is no command 'server'; did you mean serve? ("),
+        ("--listen", "options stand after a command: rtmprelay serve --listen ..."),
+    ],
+)
+def test_unknown_command_is_refused_in_one_line(word: str, said: str, capsys: Capture) -> None:
+    assert status_of(word) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"rtmprelay: {said}")
+    assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", [*cli.COMMANDS])
@@ -108,14 +118,39 @@ def test_check_says_where_each_value_is_from(tmp_path: Path, capsys: Capture) ->
     assert rows["log-level"] == ["info", "default"]
 
 
+@pytest.mark.usefixtures("_nothing_is_tried")
 def test_check_shows_no_secret(tmp_path: Path, capsys: Capture) -> None:
     keys = tmp_path / "keys.json"
     keys.write_text('{"publish": {"live/*": ["HIDDEN-key-of-a-publisher"]}}')
     words = ["check", "--http-status", ":0", "--http-token", "HIDDEN-token-1234567890"]
-    words += ["--hook", "http:http://user:HIDDEN@127.0.0.1:9/"]
+    words += ["--hook", "http:http://user:HIDDEN@127.0.0.1:9/", "--http-read-token", "HIDDEN-to-read-1234"]
+    words += ["--pull", "live/*=rtmp://user:HIDDEN@127.0.0.1/live/HIDDEN"]
+    words += ["--relay-to", "rtmp://127.0.0.1:1/app/HIDDEN"]
     status_of(*words)
     printed = capsys.readouterr()
     assert "HIDDEN" not in printed.out + printed.err
+
+
+@pytest.fixture
+def _nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To try a destination out takes a reactor, and a process of its own."""
+    monkeypatch.setattr("rtmprelay.cli.check.try_destinations", lambda destinations: None)
+
+
+@pytest.mark.usefixtures("_nothing_is_tried")
+def test_check_shows_destinations_and_limits_with_their_origin(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "relay.toml"
+    path.write_text(
+        'relay-to = "rtmp://127.0.0.1:1/two/key"\n[limits]\nmax_connections = 17\n'
+        '[[destinations]]\nname = "One"\nurl = "rtmp://127.0.0.1:1/app"\nenabled = false\nstream_key = "x"\n'
+    )
+    status_of("check", "--config", str(path), "--limit", "idle_timeout=90")
+    printed = capsys.readouterr().out
+    assert "limit idle_timeout" in printed
+    assert "limit max_connections" not in printed, "the command line replaces all values of an option"
+    rows = [line for line in printed.splitlines() if line.startswith("destination ")]
+    assert rows[0].split() == ["destination", "One", "rtmp://127.0.0.1:1/app/***", "(disabled)", str(path)]
+    assert rows[1].split()[-1] == "relay-to"
 
 
 # -- recordings ----------------------------------------------------------------------------------------------

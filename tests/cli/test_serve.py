@@ -49,7 +49,7 @@ def test_serve_refuses_a_bad_option_in_one_line(tmp_path: Path) -> None:
     done = run([*COMMAND, "serve", "--lisen", "1"], tmp_path)
     assert done.returncode == 1
     assert done.stderr == (
-        "rtmprelay: option --lisen not recognized; did you mean 'listen'? (see rtmprelay serve --help)\n"
+        "rtmprelay: option --lisen not recognized; did you mean --listen? (see rtmprelay serve --help)\n"
     )
 
 

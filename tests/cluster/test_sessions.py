@@ -9,7 +9,7 @@ import pytest
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install '.[catalogue]'")
 
-from spark_analytics.indexing.sessions import sessions_table  # noqa: E402
+from spark_analytics.recordings.sessions import sessions_table  # noqa: E402
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

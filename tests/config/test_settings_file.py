@@ -119,7 +119,7 @@ stream_ky = "secret"
         "rtmprelay: relay.toml, line 4: chunk-size must be text or a number",
         "rtmprelay: relay.toml, line 5: log-level must be text or a number",
         "rtmprelay: relay.toml, line 6: there is no option 'version'",
-        "rtmprelay: relay.toml, line 8: unknown field 'stream_ky' @ $.destinations[0]",
+        "rtmprelay: relay.toml, line 11: unknown field 'stream_ky' @ $.destinations[0]",
     ]
 
 
@@ -150,7 +150,7 @@ max_conections = 3
     [
         ("listen = [", "it is not valid TOML: "),
         ("limits = 3", "line 1: limits is a table: write [limits]"),
-        ("destinations = 3", "line 1: a list is expected @ $.destinations"),
+        ("destinations = 3", "line 1: destinations is a list of tables: write [[destinations]]"),
     ],
 )
 def test_malformed_file_is_refused_in_one_line(settings: Path, text: str, reason: str) -> None:
@@ -174,10 +174,10 @@ def test_reading_again_finds_destinations_and_names_what_needs_a_restart(setting
     entry = '[[destinations]]\nname = "{}"\nurl = "rtmp://live.example/{}"\nstream_key = "x"\n'
     options = read(settings, 'chunk-size = 4096\nlog-level = "warn"\n' + entry.format("One", "a"))
     settings.write_text('chunk-size = 128\nlog-level = "warn"\n' + entry.format("Two", "b"))
-    assert options.reread_settings_file() == ["chunk-size"]
+    assert options.reread_settings_file() == ([], ["chunk-size"])
     assert [one.name for one in options.destinations()] == ["Two"]
     # Told until the restart.
-    assert options.reread_settings_file() == ["chunk-size"]
+    assert options.reread_settings_file() == ([], ["chunk-size"])
 
 
 def test_bad_file_that_is_read_again_changes_nothing(settings: Path) -> None:
@@ -193,8 +193,8 @@ def test_bad_file_that_is_read_again_changes_nothing(settings: Path) -> None:
 @pytest.mark.parametrize(
     ("argument", "hint"),
     [
-        ("--lisen", "did you mean 'listen'?"),
-        ("--port", "did you mean 'listen'?"),
+        ("--lisen", "did you mean --listen?"),
+        ("--port", "did you mean --listen?"),
         ("--record-al", ""),
         ("-n", "such as -n, stand before the word rtmprelay"),
     ],

@@ -48,7 +48,7 @@ STRINGS = [
 
 
 @pytest.mark.parametrize(("track", "text"), STRINGS)
-def test_codec_has_its_name(track: AnyTrack, text: str) -> None:
+def test_track_has_its_rfc_6381_codec_name(track: AnyTrack, text: str) -> None:
     assert codec_string(track) == text
 
 

@@ -31,6 +31,8 @@ def test_server_listens_on_a_port_that_systemd_opened(start_server: Start) -> No
     with socket.create_server(("127.0.0.1", 0)) as port:
         number = port.getsockname()[1]
         server = start_server(
+            "--log-level",
+            "debug",
             listen="systemd:domain=INET:index=0",
             command=[sys.executable, "-c", LIKE_SYSTEMD, str(port.fileno()), *TWISTD],
             pass_fds=[port.fileno()],

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from spark_analytics.catalogue import Catalogue
 from spark_analytics.engine.duck import DuckEngine
-from spark_analytics.questions.asking import Scope
-from spark_analytics.questions.audience import list_audience, list_viewers
-from spark_analytics.questions.time_window import ALWAYS, TimeWindow
+from spark_analytics.questions.api import list_audience, list_viewers
+from spark_analytics.questions.ask import ALWAYS, Scope, TimeWindow
 from tests.spark.report_world import write
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)

@@ -17,10 +17,9 @@ from spark_analytics.__main__ import main
 from spark_analytics.catalogue import Catalogue
 from spark_analytics.engine.duck import DuckEngine
 from spark_analytics.errors import CatalogueError
-from spark_analytics.questions.asking import Scope
-from spark_analytics.questions.audience import list_viewers
-from spark_analytics.questions.time_window import TimeWindow
-from spark_analytics.schemas import TABLES
+from spark_analytics.questions.api import list_viewers
+from spark_analytics.questions.ask import Scope, TimeWindow
+from spark_analytics.store.tables import TABLES
 from tests.spark.report_world import two_weeks, write
 
 #: Runs commands as if neither Spark nor Java were there.

@@ -26,16 +26,17 @@ from moto.server import ThreadedMotoServer
 
 import spark_analytics
 from spark_analytics.__main__ import main
-from spark_analytics.catalogue import Catalogue, Snapshot
+from spark_analytics.catalogue import Catalogue
 from spark_analytics.engine.duck import DuckEngine
 from spark_analytics.errors import CatalogueBusyError, CatalogueError
-from spark_analytics.schemas import TABLES
 from spark_analytics.store.part_files import PartFile, _write_task
-from spark_analytics.store.snapshot import _read_task
+from spark_analytics.store.tables import TABLES
 from spark_analytics.store.upkeep import compact, vacuum
+from spark_analytics.store.versions import Snapshot, _read_task
 from tests.spark.hurried_writer import DAY, table, write_once
 from tests.spark.report_world import two_weeks, write
-from tests.spark.test_store import add, assert_whole, paths
+from tests.spark.test_store import add, paths
+from tests.spark.test_store_writers import assert_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

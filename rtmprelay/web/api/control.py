@@ -54,21 +54,17 @@ class ControllableRelay(Protocol):
     """What the HTTP part changes in the relay. A `ConfigError` says what is wrong with a change."""
 
     @property
-    def events(self) -> EventBus:
-        """Where events are published."""
+    def events(self) -> EventBus: ...
 
     @property
-    def destination_count(self) -> int:
-        """How many destinations there are."""
+    def destination_count(self) -> int: ...
 
     def add_destination(self, entry: Mapping[str, object], lasting: bool) -> Deferred[str]:
         """Add a destination, described as in the configuration file; fires with its name."""
 
-    def remove_destination(self, name: str, lasting: bool) -> Deferred[None]:
-        """Remove a destination."""
+    def remove_destination(self, name: str, lasting: bool) -> Deferred[None]: ...
 
-    def enable_destination(self, name: str, enabled: bool, lasting: bool) -> Deferred[None]:
-        """Enable or disable a destination."""
+    def enable_destination(self, name: str, enabled: bool, lasting: bool) -> Deferred[None]: ...
 
     def destination_settings(self, name: str) -> Mapping[str, object]:
         """The settings of a destination, without its key."""
@@ -92,17 +88,15 @@ class ControllableRelay(Protocol):
         """Close a destination's connections, or stop waiting for the next attempt, and connect now."""
 
     def drain(self) -> None:
-        """Take nobody new, and send everybody away little by little."""
+        """Accept no new clients, and disconnect the others little by little."""
 
     @property
-    def pull_count(self) -> int:
-        """How many pulls there are."""
+    def pull_count(self) -> int: ...
 
     def add_pull(self, entry: Mapping[str, object]) -> str:
         """Add a pull, described as in the configuration file; returns its name."""
 
-    def remove_pull(self, name: str) -> None:
-        """Remove a pull."""
+    def remove_pull(self, name: str) -> None: ...
 
     def end_publish(self, key: str) -> None:
         """Disconnect the publisher of a stream."""

@@ -103,7 +103,6 @@ class Routes:
         }
 
     def respond(self, request: RelayRequest) -> Result:
-        """Answer a request."""
         if self._access.asks_readers and not self._is_for_everybody(request.segments):
             return until_gone(request, self._respond_to_reader(request))
         return self._answer(request)
@@ -117,7 +116,7 @@ class Routes:
         return answer(request, self.find, b"GET, HEAD, POST, PATCH, DELETE, OPTIONS")
 
     def _is_for_everybody(self, segments: list[str]) -> bool:
-        """Media asks the authorizers, and whether the server is alive is no secret."""
+        """Media asks the authorizers instead, and whether the server is alive is no secret."""
         if segments[0] == "health":
             return len(segments) > 1
         if segments[0] in RESERVED:

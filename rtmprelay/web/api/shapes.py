@@ -174,7 +174,7 @@ def _outlet_json(outlet: OutletStatus) -> Json:
 
 
 def refused_address_json(refused: RefusedAddress, now: Now) -> Json:
-    """An address that was over a limit, and what to set if that should not be."""
+    """An address that exceeded a limit, and what to set if many clients share it."""
     return {
         "address": refused.address,
         "limit": refused.limit,
@@ -185,7 +185,7 @@ def refused_address_json(refused: RefusedAddress, now: Now) -> Json:
 
 
 def memory_json(memory: MemoryBudget) -> Json:
-    """What is used of the memory budget, and what gives way now."""
+    """What is used of the memory budget, and what is cut back now."""
     used = memory.used
     return {
         "budget": memory.most,

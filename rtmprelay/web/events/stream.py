@@ -66,7 +66,6 @@ class Round:
 
 
 def set_headers(request: RelayRequest) -> None:
-    """Set the headers of an event stream."""
     request.setHeader(b"Content-Type", b"text/event-stream; charset=utf-8")
     request.setHeader(b"Cache-Control", b"no-store")
     # Keeps nginx from buffering the events.
