@@ -224,18 +224,18 @@ def test_stream_that_ended_before_the_page_was_opened_is_shown(
     browser: Browser, fake_relay: FakeRelay
 ) -> None:
     now = browser.run("return new Date().toISOString()")
-    common = {"time": now, "level": "info", "sentence": "it stopped", "reason": "the connection was lost"}
-    fake_relay.hello["events"] = [
-        {**common, "event": "publish_stopped", "stream": "live/gone", "duration": 5.0, "bytes": 10},
-        {**common, "event": "publish_stopped", "stream": "live/back"},
-        {**common, "event": "publish_started", "stream": "live/back"},
-        {**common, "event": "publish_stopped", "stream": "live/old", "time": "2020-01-01T00:00:00.000Z"},
+    end = {"event": "publish_stopped", "time": now, "reason": "the connection was lost", "duration": 5.0}
+    fake_relay.hello["ended"] = [
+        {**end, "stream": "live/gone", "bytes": 10},
+        {**end, "stream": "live/back"},
+        {**end, "stream": "live/old", "time": "2020-01-01T00:00:00.000Z"},
     ]
+    fake_relay.streams["live/back"] = fake.stream("live/back")
     show(browser, fake_relay)
-    assert browser.run(
-        "return [...document.querySelectorAll('.stream')].map((each) => each.dataset.key)"
-    ) == ["live/gone"]
-    assert "The connection was lost." in browser.text(".stream .note")
+    keys = "return [...document.querySelectorAll('.stream')].map((each) => each.dataset.key)"
+    assert browser.run(keys) == ["live/back", "live/gone"]
+    assert "The connection was lost." in browser.text("[data-key='live/gone'] .note")
+    assert browser.text("[data-key='live/back'] .badge").startswith("Live")
 
 
 def test_failed_attempts_stand_beside_the_reconnects(browser: Browser, fake_relay: FakeRelay) -> None:

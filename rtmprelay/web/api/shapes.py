@@ -170,6 +170,7 @@ def _outlet_json(outlet: OutletStatus) -> Json:
         "bytes_sent": outlet.bytes_sent,
         "connect_time": iso_time(outlet.connect_time),
         "reconnect_count": outlet.reconnect_count,
+        "failures": outlet.failures,
     }
 
 
