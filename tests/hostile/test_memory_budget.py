@@ -78,7 +78,7 @@ def memory(server: AttackedServer) -> dict[str, Any]:
 def is_free_again(server: AttackedServer) -> bool:
     """Whether nothing is scarce, with room for more than one publisher: the share that ends scarcity is close to it."""
     now = memory(server)
-    return now["scarcity"] == "none" and now["used"] < now["budget"] // 4
+    return bool(now["scarcity"] == "none" and now["used"] < now["budget"] // 4)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import attrs
 import pytest
 
 from spark_analytics.catalogue import Catalogue
-from spark_analytics.questions.asking import Scope
-from spark_analytics.questions.audience import list_plays, list_viewers
-from spark_analytics.schemas import TABLES
+from spark_analytics.questions.api import list_plays, list_viewers
+from spark_analytics.questions.ask import Scope
+from spark_analytics.store.tables import TABLES
 from tests.spark.event_archive import ENGINES, Archive, Make, archives
 from tests.spark.event_world import FakeServer, moment
 from tests.spark.report_world import write
