@@ -116,7 +116,7 @@ class LevelObserver:
         self._filtered(event)
 
 
-def make_observer(out: TextIO, level: str, log_format: str) -> ILogObserver:
+def make_observer(out: TextIO, level: str, log_format: str) -> LevelObserver:
     """An observer that writes to a file or a terminal.
 
     Args:

@@ -93,7 +93,7 @@ class StreamSummaries:
         since = self._clock.seconds() - self._interval
         kbps, _ = self._since(before, (outlet.stream, name), outlet.bytes_sent, 0, since)
         if outlet.state is not DestinationState.CONNECTED:
-            return f"{name} (not connected)"
+            return f"{name} ({'given up' if outlet.given_up else 'not connected'})"
         return f"{name} ({kbps:.0f} kbit/s)"
 
     def _since(

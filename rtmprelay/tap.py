@@ -65,7 +65,7 @@ class _LoggingRelayService(RelayService):
     _log = Logger()
 
     #: None if twistd was told to log in another way.
-    observer: ILogObserver | None = None
+    observer: logs.LevelObserver | None = None
     in_foreground = True
     _ends_when_drained = False
     #: The file that the observer writes to, if it is one.
@@ -129,7 +129,7 @@ class _LoggingRelayService(RelayService):
 
     def set_log_level(self, level: str) -> None:
         """Log from another level on."""
-        if isinstance(self.observer, logs.LevelObserver):
+        if self.observer is not None:
             self.observer.set_level(level)
 
     def rotate_log(self) -> None:
@@ -247,18 +247,18 @@ def _reread(options: Options, set_level: Callable[[str], None]) -> list[Destinat
 
 
 def _listen_error(error: Exception) -> str:
-    if isinstance(error, CannotListenError) and isinstance(error.port, int):
-        return why_not_listening(str(error.interface or ""), error.port, error.socketError)
+    port = getattr(error, "port", None)
+    if isinstance(port, int):
+        return why_not_listening(getattr(error, "interface", ""), port, getattr(error, "socketError", None))
     return str(error)
 
 
 def _check_start(options: Options) -> None:
     """Refuse what cannot be started, while a line about it can still be read."""
-    if not _in_foreground(options):
-        folder = Path(_of_twistd(options, "rundir") or ".")
-        pid_file = _of_twistd(options, "pidfile")
-        if pid_file:
-            check_pid_file(folder / pid_file)
+    # In the foreground twistd writes it, too.
+    pid_file = _of_twistd(options, "pidfile")
+    if pid_file:
+        check_pid_file(Path(_of_twistd(options, "rundir") or ".") / pid_file)
     check_start(options["config"])
 
 

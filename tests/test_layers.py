@@ -143,7 +143,7 @@ JOINING: dict[str, set[str]] = {
     | {"demo.test_card", "client", "config", "screen", "service", "web.settings"},
     # It loads servers from outside, as processes of their own.
     "bench": BELOW_TWISTED | {"interfaces", "streams", "rtmp"},
-    "cli": {"", "quantities", "flv", "config", "screen", "tap", "demo"},
+    "cli": {"", "quantities", "flv", "config", "screen", "tap", "demo", "web.settings"},
     "__main__": {"cli"},
 }
 LAYERS = {

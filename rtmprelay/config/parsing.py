@@ -49,6 +49,9 @@ class OptionsOrFile(Options):
     #: The options that may be given several times.
     repeatable: ClassVar[Sequence[str]] = ()
 
+    #: What the help says before the options.
+    longdesc: ClassVar[str] = ""
+
     #: The options that may change while the server runs.
     changeable: ClassVar[Sequence[str]] = ()
 
@@ -90,7 +93,7 @@ class OptionsOrFile(Options):
             for name in [long.rstrip("=")]
         }
         columns = width or shutil.get_terminal_size().columns
-        description = "\n".join(textwrap.wrap(str(self.longdesc), columns))
+        description = "\n".join(textwrap.wrap(self.longdesc, columns))
         return "\n".join([description, "", *grouped_help(texts, self.defaults, self.command, columns)])
 
     def _parse(self, given: Sequence[str]) -> UsageError | None:

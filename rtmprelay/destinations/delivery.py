@@ -121,8 +121,14 @@ class Delivery(Consumer):
     def stop_reporting(self) -> None:
         self._reporter.stop()
 
-    def finish(self) -> None:
-        """Count what is left as dropped: no connection will come."""
+    def finish(self, quietly: bool = False) -> None:
+        """Settle the account: no connection will come.
+
+        Args:
+            quietly: Report no loss, because nothing was to be sent.
+        """
+        if quietly:
+            self._reporter.silence()
         self.close()
         self._drop_missed()
         self._reporter.report_drops()
@@ -255,6 +261,10 @@ class DeliveryReporter:
     def stop(self) -> None:
         if self._loop.running:
             self._loop.stop()
+
+    def silence(self) -> None:
+        """Report nothing more."""
+        self._report = lambda *_, **__: None
 
     def _report_what_is_new(self) -> None:
         self.report_drops()

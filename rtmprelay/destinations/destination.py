@@ -193,6 +193,7 @@ class Destination:
             last_sent_time=max(sent, default=None),
             connect_time=min(connected, default=None),
             reconnect_count=ended.reconnect_count + sum(outlet.reconnect_count for outlet in outlets),
+            failures=max((outlet.failures for outlet in outlets), default=0),
             metadata=self.settings.metadata,
             outlets=outlets,
         )

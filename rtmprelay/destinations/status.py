@@ -70,6 +70,8 @@ class DestinationStatus:
     last_sent_time: float | None
     connect_time: float | None
     reconnect_count: int
+    #: Attempts that failed since the last connection, of the stream that failed most often.
+    failures: int
     metadata: Mapping[str, object]
     outlets: tuple[OutletStatus, ...]
 

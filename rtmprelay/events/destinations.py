@@ -145,3 +145,8 @@ class DestinationClosed(DestinationEvent):
     dropped: int
     #: A digest of all audio and video that was delivered, in order. Two hops that delivered the same have the same one.
     digest: str
+
+    @override
+    def log_level(self) -> Level:
+        # Of one that got nothing its failures have said enough.
+        return "info" if self.messages else "debug"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from rtmprelay import __version__
 from rtmprelay.cli import main as cli
 from rtmprelay.cli.init import settings_text
+from rtmprelay.config.help import GROUPS
 from rtmprelay.config.options import Options
 from rtmprelay.config.settings_file import read_settings_file
 
@@ -88,6 +90,19 @@ def test_every_example_of_init_is_accepted(tmp_path: Path, monkeypatch: pytest.M
     )
     known = {name for name in tomllib.loads(document) if name in Options().known_options()}
     assert known == set(Options().known_options())
+
+
+def test_no_example_of_init_is_empty(tmp_path: Path) -> None:
+    examples = [line for line in settings_text("x").splitlines() if line.startswith("# ") and " = " in line]
+    assert [line for line in examples if line.endswith(' = ""')] == []
+
+
+def test_init_has_the_groups_of_the_help_and_is_for_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "relay.toml"
+    assert status_of("init", str(path)) == 0
+    headings = [line.split()[2] for line in path.read_text().splitlines() if line.startswith("# -- ")]
+    assert headings[: len(GROUPS)] == [*GROUPS]
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_init_leaves_a_file_that_is_there(tmp_path: Path, capsys: Capture) -> None:
@@ -196,6 +211,35 @@ def test_bash_completes_commands_and_options(capsys: Capture) -> None:
     assert completed("rtmprelay re", 1, capsys) == ["recordings"]
     assert completed("rtmprelay serve --relay", 2, capsys) == ["--relay-config", "--relay-to"]
     assert completed("rtmprelay recordings c", 2, capsys) == ["check"]
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("rtmprelay re", ["recordings"]),
+        ("rtmprelay recordings ch", ["check"]),
+        ("rtmprelay completion ", ["bash", "fish", "zsh"]),
+        ("rtmprelay serve --relay-", ["--relay-config", "--relay-to"]),
+    ],
+)
+def test_fish_completes_commands_and_options(typed: str, offered: list[str], capsys: Capture) -> None:
+    assert status_of("completion", "fish") == 0
+    program = f"{capsys.readouterr().out}\ncomplete -C '{typed}'"
+    done = subprocess.run(["fish", "-c", program], capture_output=True, text=True, timeout=20, check=True)
+    assert [line.partition("\t")[0] for line in done.stdout.splitlines()] == offered
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_takes_the_script_and_completes_options(capsys: Capture) -> None:
+    assert status_of("completion", "zsh") == 0
+    script = capsys.readouterr().out
+    words = "COMP_WORDS=(rtmprelay serve --relay); COMP_CWORD=2"
+    program = f"autoload -Uz compinit; compinit -u -D\n{script}\nsetopt ksharrays; {words}; _rtmprelay; echo ${{COMPREPLY[@]}}"
+    done = subprocess.run(["zsh", "-fc", program], capture_output=True, text=True, timeout=20, check=True)
+    assert done.stderr == ""
+    # zsh itself leaves out what does not begin with the word.
+    assert "--relay-to" in done.stdout.split()
 
 
 def test_fish_gets_every_option_with_its_help(capsys: Capture) -> None:

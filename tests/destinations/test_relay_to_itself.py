@@ -5,7 +5,13 @@
 
 from __future__ import annotations
 
-from rtmprelay.events import ConnectRefused, DestinationFailed, PublishStarted
+from rtmprelay.events import (
+    ConnectRefused,
+    DestinationClosed,
+    DestinationDropped,
+    DestinationFailed,
+    PublishStarted,
+)
 from rtmprelay.rtmp.node_pass import NodeIdentity
 from tests.destinations.harness import DestinationTestCase, destination
 from tests.helpers import start_frames
@@ -25,6 +31,11 @@ class RelayToItselfTests(DestinationTestCase):
         assert self.relay.events_of(ConnectRefused) == []
         assert [event.stream for event in self.relay.events_of(PublishStarted)] == ["live/cam"]
         assert self.relay.outlet().given_up
+        self.relay.server.factory.shut_down()
+        self.relay.pump()
+        assert self.relay.events_of(DestinationDropped) == []
+        (closed,) = self.relay.events_of(DestinationClosed)
+        assert closed.log_level() == "debug"
 
     def test_destination_that_is_the_relay_itself_is_tried_once(self) -> None:
         self.relay.add_itself("me")

@@ -27,6 +27,7 @@ def test_the_version_is_in_one_place() -> None:
             *ROOT.glob("rtmprelay/**/*.py"),
             DOCS / "conf.py",
         ]
+        # Not a part of an address such as 192.0.2.0.
         if re.search(rf"(?<![\d.]){re.escape(__version__)}(?![\d.])", path.read_text())
     ]
     assert named == [ROOT / "rtmprelay" / "__init__.py"]

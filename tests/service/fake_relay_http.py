@@ -89,6 +89,7 @@ def destination(name: str, **more: Any) -> dict[str, Any]:
         "connect_time": "2026-01-01T12:00:01.000Z",
         "connected_duration": 3724.1,
         "reconnect_count": 0,
+        "failures": 0,
         "match": "*",
         "lasting": False,
         "metadata": {},

@@ -54,7 +54,7 @@ PURE_FUNCTIONS: dict[str, list[tuple[str, list[Any], Any]]] = {
         ("lost", [0, 71.6], "0"),
         ("lost", [3, 71.6], "0.1 s"),
         ("lost", [4654, 71.6], "1 min 05 s"),
-        ("lost", [340, None], "340 messages"),
+        ("lost", [340, None], "340 frames"),
         ("lossWords", [{"queue_full": 5}], "receiver too slow"),
         ("lossWords", [{"queue_full": 5, "paused": 7}], "7 paused by the player, 5 receiver too slow"),
         ("lossWords", [{}], ""),

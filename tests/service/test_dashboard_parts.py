@@ -239,9 +239,8 @@ def test_stream_that_ended_before_the_page_was_opened_is_shown(
 
 
 def test_failed_attempts_stand_beside_the_reconnects(browser: Browser, fake_relay: FakeRelay) -> None:
-    outlet = {"stream": "live/a", "status": "error", "failures": 12, "lingering": False}
     fake_relay.destinations["far"] = fake.destination(
-        "far", status="error", connected_duration=None, outlets=[outlet], last_error="it broke"
+        "far", status="error", connected_duration=None, failures=12, last_error="it broke"
     )
     show(browser, fake_relay)
     assert browser.text(".destination [data-part=reconnectsNote]") == "12 failed attempts"

@@ -62,7 +62,10 @@ def test_version_is_printed(tmp_path: Path) -> None:
         (["--listen", "tcp:99999"], "--listen: 99999 is not a port"),
         (["--listen", "tcp:abc"], "--listen: 'tcp:abc'"),
         (["--listen", "0", "--listen", "tcp"], "--listen: 'tcp'"),
-        (["--listen", "ssl:0:privateKey=/no/key.pem:certKey=/no/cert.pem"], "directory: '/no/"),
+        (
+            ["--listen", "ssl:0:privateKey=/no/key.pem:certKey=/no/cert.pem"],
+            "'/no/cert.pem' cannot be read: No such file or directory",
+        ),
         (["--chunk-size", "12"], "--chunk-size: '12'"),
         (["--chunk-size", "many"], "--chunk-size: 'many'"),
         (["--merge-window", "40"], "--merge-window: '40' is not a time from 0 to 1000ms"),

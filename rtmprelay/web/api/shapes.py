@@ -146,6 +146,7 @@ def destination_json(status: DestinationStatus, now: Now, kbps: float | None, la
         "connect_time": iso_time(status.connect_time),
         "connected_duration": _connected_duration(status, now),
         "reconnect_count": status.reconnect_count,
+        "failures": status.failures,
         "match": status.match,
         "lasting": lasting,
         "metadata": dict(status.metadata),

@@ -108,18 +108,18 @@ export class DestinationCard {
   #updateFacts(destination) {
     const { parts } = this;
     setText(parts.sent, format.bytes(destination.bytes_sent));
-    setOptional(parts.sentNote, format.counted(destination.messages_sent, "msg", "msgs"));
+    setOptional(parts.sentNote, format.counted(destination.messages_sent, "frame"));
     // Streams that have ended have no rate any more: the last one is good enough.
     this.perSecond = this.page.messageRate((destination.outlets ?? []).map(({ stream }) => stream)) ?? this.perSecond;
     setText(parts.dropped, format.lost(destination.messages_dropped, this.perSecond));
-    setTitle(parts.dropped, format.counted(destination.messages_dropped, "message"));
+    setTitle(parts.dropped, format.counted(destination.messages_dropped, "frame"));
     setOptional(parts.droppedNote, format.lossWords(destination.dropped_by_reason) || null);
     setData(parts.droppedNote, "level", destination.messages_dropped ? "warn" : "");
     setText(parts.queued, format.count(destination.messages_queued));
-    setOptional(parts.queuedNote, destination.messages_queued ? "messages waiting" : "empty");
+    setOptional(parts.queuedNote, destination.messages_queued ? "frames waiting" : "empty");
     setText(parts.reconnects, format.count(destination.reconnect_count));
     const since = destination.connect_time ? `since ${format.clock(destination.connect_time)}` : null;
-    const attempts = Math.max(0, ...(destination.outlets ?? []).map(({ failures }) => failures ?? 0));
+    const attempts = destination.failures ?? 0;
     const failed = attempts ? format.counted(attempts, "failed attempt") : null;
     setOptional(parts.reconnectsNote, destination.connected_duration === null ? failed : since);
   }

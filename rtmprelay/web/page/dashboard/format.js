@@ -138,7 +138,7 @@ export function dropWords(byReason) {
 export function lost(messages, perSecond) {
   if (!isNumber(messages)) return NOTHING;
   if (messages === 0) return "0";
-  if (!perSecond) return counted(messages, "message");
+  if (!perSecond) return counted(messages, "frame");
   const time = messages / perSecond;
   return time < 9.95 ? `${Math.max(0.1, time).toFixed(1)} s` : span(time);
 }

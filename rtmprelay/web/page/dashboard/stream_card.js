@@ -14,14 +14,6 @@ const LOW_FRAME_RATE = 0.9;
 
 const absolute = (path) => new URL(path.replace(/^\/+/, ""), document.baseURI).href;
 
-/** What the encoder says it sends. What it says of the audio alone is not the bitrate of the stream. */
-function declaredWords({ video, audio }) {
-  const [ofVideo, ofAudio] = [video?.declared_bitrate_kbps ?? 0, audio?.declared_bitrate_kbps ?? 0];
-  if (!ofVideo && !ofAudio) return null;
-  const what = !video || !audio || (ofVideo && ofAudio) ? "declared" : `declared ${ofVideo ? "video" : "audio"}`;
-  return `${what} ${format.bitrate(ofVideo + ofAudio)}`;
-}
-
 export class StreamCard {
   /** @param page the page, for rtmpUrl, stateOf, confirm and control */
   constructor(key, series, page) {
@@ -90,7 +82,10 @@ export class StreamCard {
     const quiet = !active && !this.plot.hasData;
     setData(this.root, "quiet", quiet ? "yes" : "no");
     for (const part of [parts.rateBox, parts.plot, parts.facts]) setHidden(part, quiet);
-    setOptional(parts.declared, declaredWords(stream));
+    // A sum without one of its parts would look like the whole.
+    const all = [stream.video, stream.audio].filter(Boolean).map((media) => media.declared_bitrate_kbps);
+    const declared = all.every(Boolean) ? all.reduce((sum, kbps) => sum + kbps, 0) : 0;
+    setOptional(parts.declared, declared ? `declared ${format.bitrate(declared)}` : null);
     this.#updateFacts(stream);
     this.#updateRecording(stream.recording);
     setHidden(parts.destinations, !stream.destinations?.length);
