@@ -261,7 +261,8 @@ class RelayControl:
             return
         connected = (DestinationState.CONNECTING, DestinationState.CONNECTED)
         for other in self._destinations:
-            same = other.settings.url.identity == settings.url.identity
+            used = {url.identity for url in other.settings.addresses}
+            same = any(url.identity in used for url in settings.addresses)
             if same and any(outlet.state in connected for outlet in other.status().outlets):
                 raise ConflictError(
                     f"{other.name!r} is sending with this key now: trying it out could end the broadcast"
