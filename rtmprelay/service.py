@@ -36,7 +36,6 @@ from rtmprelay.events.lines import new_instance
 from rtmprelay.listener import Listener
 from rtmprelay.machine import OpenFiles
 from rtmprelay.node import make_cluster, make_pulls, node_identity, start_drain
-from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.rtmp.addresses import host_of
 from rtmprelay.rtmp.recheck import Recheck
@@ -44,7 +43,6 @@ from rtmprelay.rtmp.server_factory import RtmpServerFactory
 from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry
-from rtmprelay.web.http_service import HttpPart
 from rtmprelay.wiring import (
     adopt_services,
     caller_from_threads,
@@ -57,6 +55,9 @@ from rtmprelay.wiring import (
 
 if TYPE_CHECKING:
     from twisted.internet.interfaces import IReactorCore
+
+    from rtmprelay.outputs.hls.service import Hls
+    from rtmprelay.web.http_service import HttpPart
 
 
 #: Seconds that hooks have for what is left to be told when the relay stops; those of ours need less.
@@ -159,6 +160,8 @@ class RelayService(MultiService):
         )
         self.hls: Hls | None = None
         if self.config.hls.match:
+            from rtmprelay.outputs.hls.service import Hls
+
             self.hls = Hls(
                 self.config.hls,
                 self.config.hls_limits,
@@ -176,6 +179,8 @@ class RelayService(MultiService):
         self._media_listener: Listener | None = None
         settings = self.config.http
         if settings.listen is not None or settings.media_listen is not None:
+            from rtmprelay.web.http_service import HttpPart
+
             self.http = HttpPart(
                 self.control,
                 settings,
