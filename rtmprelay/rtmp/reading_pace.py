@@ -25,6 +25,9 @@ from rtmprelay.rtmp.transport_buffers import (
 #: already.
 ENOUGH_BYTES = 49152
 
+#: Seconds; 80 Mbit/s gather `ENOUGH_BYTES` in it.
+_SHORTEST_PAUSE = 0.005
+
 
 class Reading:
     """Decides when one connection is read, in place of the transport's `doRead`, which the reactor calls.
@@ -38,6 +41,9 @@ class Reading:
         self._pace = pace
         self._pause = 0.0
         self._after_arrival = True
+        # The last pause of a stream that nobody watches, and the bytes that have come since it began.
+        self._paused_for = _SHORTEST_PAUSE
+        self._gathered = 0
         self._bytes = 0
         # Whether the reactor does not watch the socket.
         self._unwatched = False
@@ -59,6 +65,7 @@ class Reading:
                 after it. Otherwise it begins at once, which saves a call of the reactor.
         """
         self._bytes += size
+        self._gathered += size
         self._after_arrival = after_arrival
         self._pause = pause
         self.waited = pause if self._transport is not None else 0.0
@@ -87,10 +94,17 @@ class Reading:
     def _wait(self) -> None:
         if self._transport is None or is_ending(self._transport):
             return
-        self._pace.pause(self, self._pause)
+        self._pace.pause(self, self._pause if self._after_arrival else self._fitting_pause())
         if not self._unwatched:
             self._unwatched = True
             self._transport.pauseProducing()
+
+    def _fitting_pause(self) -> float:
+        """A pause in which no more gathers than one read takes: a full socket would hold the publisher up."""
+        fits = self._paused_for * ENOUGH_BYTES / max(self._gathered, 1)
+        self._gathered = 0
+        self._paused_for = max(_SHORTEST_PAUSE, min(self._pause, fits))
+        return min(self._pause, self._paused_for)
 
     def resume(self) -> None:
         """Read what has gathered: the pause is over."""
@@ -116,26 +130,30 @@ class Reading:
 
 
 class ReadingPace:
-    """Ends the pauses of all connections of a server together, with one timer."""
+    """Ends the pauses of all connections of a server with one timer, and together those of which half is over."""
 
     _log = Logger()
 
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
-        self._paused: dict[Reading, None] = {}
+        # When each pause may end, and when it must.
+        self._paused: dict[Reading, tuple[float, float]] = {}
         self._timer: IDelayedCall | None = None
         self._due = 0.0
 
     def pause(self, reading: Reading, seconds: float) -> None:
         """Resume this connection in so many seconds, or a little earlier."""
-        self._paused[reading] = None
-        due = self._clock.seconds() + seconds
+        now = self._clock.seconds()
+        self._paused[reading] = (now + seconds / 2, now + seconds)
+        self._wake_up_at(now + seconds, now)
+
+    def _wake_up_at(self, due: float, now: float) -> None:
         if self._timer is None:
             self._due = due
-            self._timer = self._clock.callLater(seconds, self._resume_all)
+            self._timer = self._clock.callLater(max(0.0, due - now), self._resume_some)
         elif due < self._due:
             self._due = due
-            self._timer.reset(seconds)
+            self._timer.reset(max(0.0, due - now))
 
     def forget(self, reading: Reading) -> None:
         self._paused.pop(reading, None)
@@ -143,12 +161,19 @@ class ReadingPace:
             self._timer.cancel()
             self._timer = None
 
-    def _resume_all(self) -> None:
+    def _resume_some(self) -> None:
         self._timer = None
-        paused, self._paused = self._paused, {}
-        for reading in paused:
+        now = self._clock.seconds()
+        paused = self._paused
+        ready = [reading for reading, (earliest, _) in paused.items() if earliest <= now]
+        for reading in ready:
+            # What is read from one may end another.
+            if paused.pop(reading, None) is None:
+                continue
             try:
                 reading.resume()
             except Exception:
                 # Go on, or the other connections would never be read again.
                 self._log.failure("A bug in reading from a publisher")
+        if paused:
+            self._wake_up_at(min([due for _, due in paused.values()]), now)
