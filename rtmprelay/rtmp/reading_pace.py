@@ -19,11 +19,16 @@ from rtmprelay.rtmp.transport_buffers import (
     lowest_transport,
     read_as_usual,
     read_now,
+    set_low_water,
 )
 
 #: A read of this size or more is followed by another one at once: the peer has more to send, and its reads are large
 #: already.
 ENOUGH_BYTES = 49152
+
+#: What gathers in a pause is much, and read at once, from this size on and from so many times the read before.
+_LEAST_MUCH = 24576
+_MUCH_MORE = 3
 
 #: Seconds; 80 Mbit/s gather `ENOUGH_BYTES` in it.
 _SHORTEST_PAUSE = 0.005
@@ -47,6 +52,8 @@ class Reading:
         self._bytes = 0
         # Whether the reactor does not watch the socket.
         self._unwatched = False
+        # Whether the reactor watches it, and the kernel wakes it only when much has gathered.
+        self._waits_for_much = False
         # Whether the next read does not wait.
         self._reads_at_once = True
         lowest = lowest_transport(transport)
@@ -74,6 +81,8 @@ class Reading:
         """Called by the reactor when there is something to read."""
         assert self._transport is not None
         self._unwatched = False
+        if self._waits_for_much:
+            return self._read_early(self._transport)
         # While something is unsent the reactor watches the socket for writing. It would notice that the peer has closed
         # and end the connection before the gathered data is read: the last frames and the peer's goodbye.
         if self._pause and not self._reads_at_once and not has_unsent(self._transport):
@@ -85,6 +94,21 @@ class Reading:
             self._wait()
         return result
 
+    def _read_early(self, transport: Connection) -> ConnectionDone | ConnectionLost | None:
+        """A keyframe has come, or the end: it waits for no pause, and neither does the rest of it."""
+        self._pace.forget(self)
+        self._wait_for_much(transport, 0)
+        self._bytes = 0
+        result = read_as_usual(transport)
+        self._reads_at_once = True
+        return result
+
+    def _wait_for_much(self, transport: Connection, size: int) -> bool:
+        """Let the kernel wake the reactor for so many bytes, or for each; whether it can."""
+        if size or self._waits_for_much:
+            self._waits_for_much = set_low_water(transport, max(size, 1)) and size > 0
+        return self._waits_for_much
+
     def _may_wait_at_once(self) -> bool:
         self._reads_at_once = self._bytes >= ENOUGH_BYTES
         if not self._pause or self._reads_at_once or self._after_arrival:
@@ -95,7 +119,9 @@ class Reading:
         if self._transport is None or is_ending(self._transport):
             return
         self._pace.pause(self, self._pause if self._after_arrival else self._fitting_pause())
-        if not self._unwatched:
+        # Somebody watches: a keyframe, which is many times what a pause brings, does not wait for the end of it.
+        much = max(_LEAST_MUCH, _MUCH_MORE * self._bytes) if self._after_arrival else 0
+        if not self._wait_for_much(self._transport, much) and not self._unwatched:
             self._unwatched = True
             self._transport.pauseProducing()
 
@@ -112,6 +138,7 @@ class Reading:
         if transport is None or is_ending(transport):
             # A read could find that the peer has closed, and end the connection before our last bytes are sent.
             return
+        self._wait_for_much(transport, 0)
         self._bytes = 0
         # The read may find the end of the connection. Then resuming does nothing.
         read_now(transport)

@@ -6,6 +6,7 @@ This is the only module that uses private attributes of transports and of their 
 from __future__ import annotations
 
 import fcntl
+import socket
 import sys
 import termios
 from collections import deque
@@ -282,3 +283,19 @@ def read_now(transport: Connection) -> None:
         why = error
     if why is not None:
         cast(Any, transport.reactor)._disconnectSelectable(transport, why, True)
+
+
+def set_low_water(transport: Connection, size: int) -> bool:
+    """Let the kernel report a socket as readable only when so many bytes are there, or the end. Whether it can.
+
+    A read takes what is there all the same.
+    """
+    sock = transport.socket
+    # Linux looks at it for TCP alone.
+    if sys.platform != "linux" or sock.family == socket.AF_UNIX:
+        return False
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+    except OSError:
+        return False
+    return True

@@ -18,7 +18,7 @@ from rtmprelay.rtmp.reading_pace import ENOUGH_BYTES
 from rtmprelay.streams.merging import UNWATCHED, Pace
 from rtmprelay.testing import MemoryServer
 from tests.helpers import group, inter, keyframe, start_frames
-from tests.rtmp.paced_server import PART, WINDOW, PacedTests, reasons
+from tests.rtmp.paced_server import PART, WINDOW, PacedClient, PacedTests, reasons
 from tests.streams.merging_helpers import FixedMerging, Receiver
 
 #: The harmless message that a peer may send at any time.
@@ -269,6 +269,16 @@ class FastPublisherTests(PacedTests):
 
 
 class OtherDoingsTests(PacedTests):
+    def turns_of(self, publisher: PacedClient) -> list[None]:
+        """How often the reactor looks at the socket."""
+        looks: list[None] = []
+        transport = publisher.transport
+        look = transport.doRead
+        transport.doRead = lambda: looks.append(None) or look()
+        self.server.turn()
+        transport.doRead = look
+        return looks
+
     def test_connection_that_stopped_publishing_is_answered_at_once(self) -> None:
         publisher, _ = self.watched()
         session = publisher.session
@@ -304,8 +314,8 @@ class OtherDoingsTests(PacedTests):
         publisher, viewer = self.watched()
         publisher.send(inter(240))
         publisher.transport.resumeProducing()
-        self.server.turn()
-        assert publisher.transport not in self.server.readers
+        turns = self.turns_of(publisher)
+        assert turns == [], "the reactor looks at it again and again"
         assert publisher.reads == []
         self.server.advance(WINDOW)
         viewer.pump()
