@@ -31,6 +31,10 @@ class DestinationRefusedError(RtmpRelayError):
     """Another server refuses our publish."""
 
 
+class RelayedToItselfError(DestinationRefusedError):
+    """The destination is this relay, or leads back to it."""
+
+
 class ConfigError(RtmpRelayError):
     """An option or a configuration value is wrong."""
 
@@ -41,6 +45,10 @@ class NotThereError(ConfigError):
 
 class ConflictError(ConfigError):
     """The change conflicts with what there is already."""
+
+
+class BusyError(ConfigError):
+    """There is too much of this going on already."""
 
 
 class BadRecordingError(RtmpRelayError):

@@ -25,6 +25,7 @@ from rtmprelay.session.reports import (
     ReceptionChanged,
     SessionReport,
     StreamCreated,
+    StreamNameRefused,
 )
 from rtmprelay.session.requests import ConnectRequest, PendingRequests, StreamRequest
 from rtmprelay.session.timeouts import Timeouts
@@ -40,6 +41,8 @@ from rtmprelay.wire.names import Application, StreamKey, read_application, read_
 #: The names of answers. A server makes no calls, so a client has none to answer; they get no reply.
 _ANSWER_NAMES = frozenset({"_result", "_error", "onStatus", "onBWDone"})
 
+_Named = commands.Publish | commands.Play
+
 
 class ServerSession:
     """One client's conversation with the server.
@@ -48,10 +51,9 @@ class ServerSession:
     or `reject`, at once or later. After each call, write `bytes_to_send()`. At `next_deadline()`, call
     `check_deadline`. Any error other than `RemoteProtocolError` is a bug in this package.
 
-    Until the first publish is accepted, the client may send little, and what it sends behind a `publish` waits for the
+    Until the first publish is accepted, the client may send little, and what it sends after a `publish` waits for the
     answer: an encoder may send media at once, and the answer says how much that may be. Leave its socket unread if you
     can, and call `receive_data` again after the answer, with no bytes, if `has_held_data`.
-
     """
 
     def __init__(
@@ -115,7 +117,6 @@ class ServerSession:
 
     @property
     def has_held_data(self) -> bool:
-        """Whether bytes have come that are not read yet."""
         return self.channel.reader.held > 0
 
     def _handshake_completed(self, now: float, reports: list[SessionReport]) -> None:
@@ -187,14 +188,13 @@ class ServerSession:
         self._timeouts.phase_began(now)
         self._application = read_application(request.properties, self._limits.stream_name_size)
         client = request.properties.get("flashVer")
-        client_name = client[:80] if isinstance(client, str) else ""
         node_pass = request.properties.get(commands.NODE_PROPERTY)
         request_id = self.requests.add(ConnectRequest(request.transaction_id))
         reports.append(
             ConnectRequested(
                 request_id,
                 self._application.app,
-                client_name,
+                client[:80] if isinstance(client, str) else "",
                 self._application.credentials,
                 commands.can_reconnect(request.properties),
                 Secret(node_pass if isinstance(node_pass, str) else ""),
@@ -243,13 +243,9 @@ class ServerSession:
 
     def _on_publish(self, request: commands.Publish, reports: list[SessionReport]) -> None:
         stream = self._stream(request.stream_id)
-        try:
-            key, credentials = read_stream_name(
-                self._application, request.name, self._limits.stream_name_size
-            )
-        except RemoteProtocolError as bad_name:
-            self._refuse(stream, StatusCode.PUBLISH_BAD_NAME, str(bad_name))
+        if (named := self._read_name(stream, request, StatusCode.PUBLISH_BAD_NAME, reports)) is None:
             return
+        key, credentials = named
         if not stream.publish_requested():
             self._refuse(stream, StatusCode.PUBLISH_BAD_NAME, f"This message stream is {stream.role.value}")
             return
@@ -258,13 +254,9 @@ class ServerSession:
 
     def _on_play(self, request: commands.Play, reports: list[SessionReport]) -> None:
         stream = self._stream(request.stream_id)
-        try:
-            key, credentials = read_stream_name(
-                self._application, request.name, self._limits.stream_name_size
-            )
-        except RemoteProtocolError as bad_name:
-            self._refuse(stream, StatusCode.PLAY_STREAM_NOT_FOUND, str(bad_name))
+        if (named := self._read_name(stream, request, StatusCode.PLAY_STREAM_NOT_FOUND, reports)) is None:
             return
+        key, credentials = named
         if stream.role in (Role.PLAYING, Role.REQUESTING_PLAY):
             # A player may change to another stream without closing the first.
             self._release(stream, reports)
@@ -273,6 +265,16 @@ class ServerSession:
             return
         request_id = self.requests.add(StreamRequest(stream, key, request))
         reports.append(PlayRequested(request_id, stream.stream_id, key, credentials))
+
+    def _read_name(
+        self, stream: MessageStream, request: _Named, code: str, reports: list[SessionReport]
+    ) -> tuple[StreamKey, Secret] | None:
+        try:
+            return read_stream_name(self._application, request.name, self._limits.stream_name_size)
+        except RemoteProtocolError as bad:
+            self._refuse(stream, code, str(bad))
+            reports.append(StreamNameRefused(self._application.app, code, str(bad)))
+            return None
 
     def _refuse(self, stream: MessageStream, code: str, description: str) -> None:
         self.channel.send(commands.on_status(stream.stream_id, "error", code, description))
@@ -375,7 +377,6 @@ class ServerSession:
 
     @property
     def phase(self) -> Phase:
-        """How far the conversation has come."""
         return self._connection.state.phase
 
     def next_deadline(self) -> float | None:
