@@ -6,7 +6,7 @@ A read costs more CPU than handling the few frames that it returns. Where a stre
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import IDelayedCall, IReactorTime, ISSLTransport
@@ -96,10 +96,11 @@ class Reading:
         # Whether the next read does not wait.
         self._reads_at_once = True
         lowest = lowest_transport(transport)
-        # Transports in memory have no socket in which data could gather. TLS delivers one read in pieces, so waiting
-        # would gain nothing.
-        gathers = isinstance(lowest, Connection) and not ISSLTransport.providedBy(transport)
-        self._transport = cast(Connection, lowest) if gathers else None
+        # Transports in memory have no socket in which data could gather.
+        self._transport = lowest if isinstance(lowest, Connection) else None
+        # TLS delivers one read in pieces: viewers would get each in a write of its own. Where nobody watches, fewer reads
+        # are worth it all the same.
+        self._in_pieces = ISSLTransport.providedBy(transport)
         if self._transport is not None:
             self._transport.doRead = self._readable  # type: ignore[method-assign]
 
@@ -113,8 +114,9 @@ class Reading:
         self._bytes += size
         self._gathered += size
         self._after_arrival = after_arrival
-        self._pause = pause
-        self.waited = pause if self._transport is not None else 0.0
+        in_pieces = self._in_pieces
+        self._pause = 0.0 if in_pieces and after_arrival else pause
+        self.waited = pause if self._transport is not None and not in_pieces else 0.0
 
     def _readable(self) -> ConnectionDone | ConnectionLost | None:
         """Called by the reactor when there is something to read."""
