@@ -37,7 +37,6 @@ from rtmprelay.events.lines import new_instance
 from rtmprelay.listener import Listener
 from rtmprelay.machine import OpenFiles
 from rtmprelay.node import make_cluster, make_pulls, node_identity, start_drain
-from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.recording.manager import RecordingManager
 from rtmprelay.rtmp.addresses import host_of
 from rtmprelay.rtmp.recheck import Recheck
@@ -46,7 +45,6 @@ from rtmprelay.stream_summaries import StreamSummaries
 from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry
-from rtmprelay.web.http_service import HttpPart
 from rtmprelay.wiring import (
     adopt_services,
     caller_from_threads,
@@ -60,6 +58,9 @@ from rtmprelay.wiring import (
 
 if TYPE_CHECKING:
     from twisted.internet.interfaces import IReactorCore
+
+    from rtmprelay.outputs.hls.service import Hls
+    from rtmprelay.web.http_service import HttpPart
 
 
 #: Seconds that hooks have for the remaining events when the relay stops; our own need less.
@@ -170,6 +171,8 @@ class RelayService(MultiService):
         )
         self.hls: Hls | None = None
         if self.config.hls.match:
+            from rtmprelay.outputs.hls.service import Hls
+
             self.hls = Hls(
                 self.config.hls,
                 self.config.hls_limits,
@@ -187,6 +190,8 @@ class RelayService(MultiService):
         self._media_listener: Listener | None = None
         settings = self.config.http
         if settings.listen is not None or settings.media_listen is not None:
+            from rtmprelay.web.http_service import HttpPart
+
             self.http = HttpPart(
                 self.control,
                 settings,
