@@ -11,7 +11,7 @@ assert player.frames == [...]
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import attrs
@@ -34,6 +34,7 @@ from zope.interface import implementer
 
 from rtmprelay.access.gate import Gate
 from rtmprelay.access.guessing import Ban, GuessGuard, GuessLimits
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.event_bus import EventBus
 from rtmprelay.events import Event
 from rtmprelay.interfaces import IEventSink, IStreamAuthorizer
@@ -326,12 +327,26 @@ class MemoryServer:
         protocol.makeConnection(transport)
         return RawConnection(protocol, transport)
 
-    def connect(self, app: str = "live", chunk_size: int = 65536, use_digest: bool = True) -> MemoryClient:
-        """Connect to an application."""
+    def connect(
+        self,
+        app: str = "live",
+        chunk_size: int = 65536,
+        use_digest: bool = True,
+        properties: Mapping[str, AmfValue] | None = None,
+    ) -> MemoryClient:
+        """Connect to an application.
+
+        Args:
+            properties: More properties of `connect`.
+        """
         connection = self.open()
         assert connection is not None, "the server refused the connection"
         session = ClientSession(
-            app, f"rtmp://192.0.2.254/{app}", chunk_size=chunk_size, use_digest=use_digest
+            app,
+            f"rtmp://192.0.2.254/{app}",
+            chunk_size=chunk_size,
+            use_digest=use_digest,
+            properties=properties,
         )
         client = MemoryClient(self, connection, session)
         self._clients.append(client)

@@ -155,9 +155,11 @@ class _Index:
             lines += describe(plan, rows)
         if self._options.event_log:
             from spark_analytics.event_logs.update import index_events
+            from spark_analytics.recordings.sessions import join_moved
 
             with plain_errors():
                 events = index_events(self._spark_for_events, self._change, self._options.event_log, now)
+                join_moved(self._change)
             if events.files:
                 lines.append(f"{events.read} of {events.files} event logs read, {events.events} events")
             else:

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from spark_analytics.engine import allow_pandas
 from spark_analytics.engine.duck import Telling, parameters_in, silently, tables_in, what_is_read
 from spark_analytics.engine.java import find_java_home
 from spark_analytics.errors import CatalogueError
@@ -89,6 +90,7 @@ def build_session(
     Raises:
         CatalogueError: Spark is not installed, or does not start.
     """
+    allow_pandas()
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:

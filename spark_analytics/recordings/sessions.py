@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -13,6 +13,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_analytics.recordings.moves import INACCURACY, MOST_AROUND_A_MOVE, Moves, moves_between, new_moves
 from spark_analytics.recordings.plan import GROWING, Row
 from spark_analytics.recordings.rules import SESSION_HOLE
 from spark_analytics.store.change import Change
@@ -54,16 +55,24 @@ class _Session:
     until: datetime
     missing: timedelta = timedelta()
 
-    def take(self, file: Row) -> bool:
-        """Add the next file, if it belongs to it."""
+    def take(self, file: Row, moved_at: datetime | None) -> bool:
+        """Add the next file, if it belongs to it.
+
+        Args:
+            moved_at: When the stream moved to the node that wrote the file, if it did.
+        """
         hole = file["started_at"] - self.until
-        if hole > _MOST_HOLE:
+        if hole > _MOST_HOLE and (moved_at is None or not self._led_to(moved_at, file)):
             return False
         if hole > _LEAST_HOLE:
             self.missing += hole
         self.files.append(file)
         self.until = max(self.until, file["ended_at"])
         return True
+
+    def _led_to(self, moved_at: datetime, file: Row) -> bool:
+        most = MOST_AROUND_A_MOVE
+        return moved_at - self.until <= most and file["started_at"] - moved_at <= most
 
     def row(self) -> dict[str, Any]:
         """As the table has it."""
@@ -96,6 +105,7 @@ def update_sessions(change: Change, touched: Iterable[Row]) -> None:
     spans = _spans(touched)
     if not spans:
         return
+    moves = _moves_near(change, spans)
     before, lots = _sessions_in(change, spans)
     for row in before:
         spans[row["app"], row["stream"]].append((row["started_at"], row["ended_at"]))
@@ -103,7 +113,7 @@ def update_sessions(change: Change, touched: Iterable[Row]) -> None:
     growing = {
         row["path"] for row in recordings.select(["path", "status"]).to_pylist() if row["status"] == GROWING
     }
-    sessions = sessions_table(recordings)
+    sessions = sessions_table(recordings, moves)
     is_open = pa.array([not growing.isdisjoint(paths) for paths in sessions["paths"].to_pylist()], pa.bool_())
     lots[True].append(sessions.filter(is_open))
     lots[False].append(sessions.filter(pc.invert(is_open)))
@@ -111,6 +121,18 @@ def update_sessions(change: Change, touched: Iterable[Row]) -> None:
         together = pa.concat_tables(tables)
         if together.num_rows:
             change.add(SESSIONS.name, together, kind)
+
+
+def join_moved(change: Change) -> None:
+    """Make those sessions anew whose streams moved, as the events say that a change adds."""
+    update_sessions(
+        change,
+        [
+            {"app": app, "stream": stream, "started_at": time, "ended_at": time}
+            for (app, stream), times in new_moves(change).items()
+            for time in times
+        ],
+    )
 
 
 #: Times by the stream.
@@ -136,14 +158,33 @@ def _joined(times: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime, 
     return joined
 
 
+def _moves_near(change: Change, spans: _Spans) -> Moves:
+    """The moves that may join files of these times to others; the times grow by what is around each."""
+    first, last = _ends(spans)
+    around = timedelta(days=1)
+    moves = moves_between(change, (first - around).date(), (last + around).date())
+    for stream, times in moves.items():
+        spans_before = list(spans.get(stream, ()))
+        for time in times:
+            begin, end = time - MOST_AROUND_A_MOVE, time + MOST_AROUND_A_MOVE
+            if any(one[0] <= end and begin <= one[1] for one in spans_before):
+                spans[stream].append((begin, end))
+    return moves
+
+
 def _sessions_in(change: Change, spans: _Spans) -> tuple[list[Row], dict[bool, list[pa.Table]]]:
     """The sessions that touch these times, and what else is in their files, which are dropped."""
     first, last = _ends(spans)
     ranges = {"started_at": (_LONG_AGO, last + _MOST_HOLE), "ended_at": (first - _MOST_HOLE, _FAR)}
     found: list[Row] = []
     kept: dict[bool, list[pa.Table]] = {True: [], False: []}
-    for file in change.base.files(SESSIONS.name, ranges=ranges):
-        rows = change.base.arrow(SESSIONS.name, files=[file])
+    far_away = set(change.base.files(SESSIONS.name)).difference(
+        change.base.files(SESSIONS.name, ranges=ranges)
+    )
+    for file in change.files(SESSIONS.name):
+        if file in far_away:
+            continue
+        rows = change.arrow(SESSIONS.name, [file])
         keys = rows.select(["app", "stream", "started_at", "ended_at"]).to_pylist()
         is_touched = [_touches(spans.get((row["app"], row["stream"]), ()), row) for row in keys]
         if any(is_touched):
@@ -179,22 +220,32 @@ def _ends(spans: _Spans) -> tuple[datetime, datetime]:
     return min(begin for begin, _ in times), max(end for _, end in times)
 
 
-def sessions_table(recordings: pa.Table) -> pa.Table:
-    """Rows of `sessions` from those of `recordings`."""
+def sessions_table(recordings: pa.Table, moves: Moves | None = None) -> pa.Table:
+    """Rows of `sessions` from those of `recordings`.
+
+    Args:
+        moves: When streams moved from node to node.
+    """
+    moves = moves or {}
     files = [row for row in recordings.select(_COLUMNS).to_pylist() if row["status"] not in _WITHOUT_TIMES]
     files.sort(key=_IN_ORDER)
     sessions = [
         session.row()
-        for _, of_stream in groupby(files, itemgetter("app", "stream"))
-        for session in _sessions(of_stream)
+        for stream, of_stream in groupby(files, itemgetter("app", "stream"))
+        for session in _sessions(of_stream, moves.get(stream, ()))
     ]
     return pa.Table.from_pylist(sessions, schema=SESSIONS.arrow_schema())
 
 
-def _sessions(files: Iterable[Row]) -> list[_Session]:
+def _sessions(files: Iterable[Row], moves: Iterable[datetime]) -> list[_Session]:
     """Those of one stream, whose files are in order."""
     sessions: list[_Session] = []
+    to_come = deque(moves)
     for file in files:
-        if not sessions or not sessions[-1].take(file):
+        # A move leads to the first file after it.
+        moved_at = None
+        while to_come and to_come[0] <= file["started_at"] + INACCURACY:
+            moved_at = to_come.popleft()
+        if not sessions or not sessions[-1].take(file, moved_at):
             sessions.append(_Session([file], file["ended_at"]))
     return sessions

@@ -246,7 +246,7 @@ INCIDENTS = Table(
 SESSIONS = Table(
     "sessions",
     1,
-    "One row for each broadcast: files of a stream that follow each other within five seconds.",
+    "One row for each broadcast: files of a stream that follow each other within five seconds, or a move to another node.",
     (
         *_STREAM,
         Column("started_at", "timestamp", "start of the first file"),

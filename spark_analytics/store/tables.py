@@ -100,6 +100,11 @@ EVENTS = Table(
         Column("host", "string", "the name of the machine, of `server_started`"),
         Column("version", "string", "of rtmprelay, of `server_started`"),
         Column(
+            "node",
+            "string",
+            "its name among others, of `server_started` and of events of a cluster",
+        ),
+        Column(
             "line",
             "string",
             "the line itself, but of statistics: `get_json_object(line, '$.x')` has the rest",
@@ -113,7 +118,7 @@ OPEN_EVENTS = Table(
     "open_events",
     3,
     "The events of what has not ended yet, some of them added up: what the next run of `index` begins with.",
-    tuple(column for column in EVENTS.columns if column.name not in ("file_id", "line_end", "line")),
+    tuple(column for column in EVENTS.columns if column.name not in ("file_id", "line_end", "line", "node")),
     ("instance", "number"),
 )
 
@@ -125,6 +130,7 @@ SERVERS = Table(
         _INSTANCE,
         Column("host", "string", "the name of the machine"),
         Column("version", "string", "of rtmprelay"),
+        Column("node", "string", "its name among others; null if it has none"),
         Column("started_at", "timestamp", "the first event"),
         Column("last_seen", "timestamp", "the last event so far"),
         Column("ended_how", "string", "`stopped`, `died` (its last event is no goodbye) or `running`"),

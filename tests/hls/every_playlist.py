@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rtmprelay.hls.playlist import RenditionReport, Variant
+from rtmprelay.hls.playlist import RenditionReport, Variant, multivariant_text
+from rtmprelay.hls.recorded import recorded_playlist
 from rtmprelay.outputs.hls.broadcast import HlsBroadcast
 from rtmprelay.outputs.hls.rendition import Body
 from rtmprelay.web import hls as web_hls
@@ -24,8 +25,8 @@ class EveryPlaylist:
         self._broadcasts: list[HlsBroadcast] = []
         self._last: dict[str, str] = {}
         patch.setattr(HlsBroadcast, "media_playlist", self._media(HlsBroadcast.media_playlist))
-        patch.setattr(web_hls, "multivariant_text", self._multivariant(web_hls.multivariant_text))
-        patch.setattr(library, "recorded_playlist", self._recorded(library.recorded_playlist))
+        patch.setattr(web_hls, "multivariant_text", self._multivariant(multivariant_text))
+        patch.setattr(library, "recorded_playlist", self._recorded(recorded_playlist))
 
     def _add(self, url: str, text: str) -> None:
         # A version is made once and sent to all.
@@ -50,22 +51,22 @@ class EveryPlaylist:
 
         return media_playlist
 
-    def _multivariant(self, make: Callable[[list[Variant]], str]) -> Callable[[list[Variant]], str]:
-        def multivariant_text(variants: list[Variant]) -> str:
+    def _multivariant(self, make: Callable[[Sequence[Variant]], str]) -> Callable[[Sequence[Variant]], str]:
+        def of_variants(variants: Sequence[Variant]) -> str:
             text = make(variants)
             self._add("http://relay/index.m3u8", text)
             return text
 
-        return multivariant_text
+        return of_variants
 
     def _recorded(self, make: Callable[..., str]) -> Callable[..., str]:
-        def recorded_playlist(*parts: Any, **more: Any) -> str:
+        def of_recording(*parts: Any, **more: Any) -> str:
             text = make(*parts, **more)
             # Files come and go under their names.
             self.checker.add(f"http://relay/recordings/{self.checker.count}/index.m3u8", text)
             return text
 
-        return recorded_playlist
+        return of_recording
 
     def assert_clean(self) -> None:
         """Fail with the broken rules, if there are any."""

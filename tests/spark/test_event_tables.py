@@ -29,10 +29,11 @@ def whole(make: Make) -> Archive:
 
 def test_servers(whole: Archive) -> None:
     (row,) = whole.rows("servers")
-    assert (row["instance"], row["host"], row["version"], row["ended_how"]) == (
+    assert (row["instance"], row["host"], row["version"], row["node"], row["ended_how"]) == (
         "i1",
         "relay-1",
         "1.0",
+        "east",
         "stopped",
     )
     assert (row["started_at"], row["last_seen"]) == (moment(0), moment(600.5))

@@ -178,7 +178,19 @@ def test_parts_of_any_size_give_the_same_tables(
     monkeypatch.setattr(plan, "_SMALLEST_PART", 20_000)
     monkeypatch.setattr(plan, "_LARGEST_PART", 20_000)
     assert_same(index(recordings, tmp_path / "cut"), snapshot)
-    # The same if there are so many rows that the workers finish and write them.
+
+
+@pytest.mark.full
+def test_parts_that_the_workers_finish_and_write_give_the_same_tables(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    recordings: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of so many rows that they do not come to the driver."""
+    monkeypatch.setattr(plan, "_SMALLEST_PART", 20_000)
+    monkeypatch.setattr(plan, "_LARGEST_PART", 20_000)
     monkeypatch.setattr(job, "_FEW_ROWS", 20)
     assert_same(index(recordings, tmp_path / "many"), snapshot)
 

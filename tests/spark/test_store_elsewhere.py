@@ -134,6 +134,39 @@ def test_what_the_tasks_of_spark_do_is_the_same_on_s3(bucket: str) -> None:
     assert set(read["day"].to_pylist()) == {DAY.date()}
 
 
+#: Few rows are written from here, so that the workers write these.
+_WITH_SPARK = """
+import sys
+from spark_analytics.__main__ import main
+from spark_analytics.recordings import job
+job._FEW_ROWS = 20
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.full
+def test_spark_writes_and_reads_a_catalogue_on_s3_in_a_session(
+    bucket: str, recordings: Path, snapshot: Snapshot
+) -> None:
+    """One of its own: its workers have the environment of the process that started it."""
+
+    def run(*words: str) -> str:
+        command = [sys.executable, "-c", _WITH_SPARK, *words, "--master", "local[2]"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    address = f"{bucket}/catalogue"
+    assert "is version 1 now" in run("index", str(recordings), "--out", address)
+    question = "SELECT stream, count(*) AS seconds, sum(video_frames) AS pictures FROM seconds GROUP BY stream ORDER BY stream"
+    answers = run("sql", question, "--catalogue", address, "--format", "json").splitlines()
+    engine = DuckEngine(snapshot)
+    assert [json.loads(line) for line in answers] == engine.ask(question).to_pylist()
+    engine.close()
+    assert len(answers) > 5
+    assert "nothing is new" in run("index", str(recordings), "--out", address)
+
+
 def test_the_commands_take_the_address_of_a_catalogue(
     bucket: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
