@@ -169,15 +169,24 @@ class OptionsOrFile(Options):
         words = list(given)
         settings = self.settings_file
         error: UsageError | None = first
-        while error is not None and len(of_file) + len(of_line) < _MOST_MISTAKES:
+        left_out: set[str] = set()
+        for _ in range(_MOST_MISTAKES):
+            if error is None:
+                break
             text = str(error)
+            subject, *others = re.findall(r"--[\w-]+", text) or [""]
+            # What an option needs may have been left out just now: that is no mistake of its own.
+            is_new = not left_out & set(others)
+            left_out.add(subject)
             setting = None if settings is None else settings.named_in(text)
             fewer = self._without_mistake(words, text)
             if setting is not None and settings is not None and (fewer is None or not _names(text, words)):
-                of_file.append(f"rtmprelay: {settings.path}, line {setting.line}: {text}")
+                if is_new:
+                    of_file.append(f"rtmprelay: {settings.path}, line {setting.line}: {text}")
                 settings = settings.without(setting)
             else:
-                of_line.append(f"rtmprelay: {text}{self._hint(text)}")
+                if is_new:
+                    of_line.append(f"rtmprelay: {text}{self._hint(text)}")
                 if fewer is None:
                     break
                 words = fewer
