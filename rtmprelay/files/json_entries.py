@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, TypeVar, get_args, get_origin
 
 from cattrs import BaseValidationError, Converter, transform_error
@@ -35,8 +36,12 @@ def _read_float(value: object, _: type) -> float:
     return float(value)
 
 
+@cache
 def entry_converter(*kinds: type) -> Converter:
-    """Reads these attrs classes strictly: unknown fields are refused, and nothing is converted."""
+    """Reads these attrs classes strictly: unknown fields are refused, and nothing is converted.
+
+    It compiles code for each class, which takes a hundred times as long as reading an entry.
+    """
     converter = Converter(forbid_extra_keys=True)
     converter.register_structure_hook(str, _exactly(str, "text"))
     converter.register_structure_hook(int, _exactly(int, "a whole number"))
