@@ -8,6 +8,7 @@ import socket
 import time
 import urllib.request
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from rtmprelay.media import MediaFrame
 from rtmprelay.session.reports import MediaReceived, PlayAccepted, PublishAccepted
 from tests.helpers import group, start_frames, wait_for
 from tests.hostile.conversations import KEY, MARK
-from tests.service.command import BlockingClient, Server
+from tests.service.command import TWISTD, BlockingClient, Server
 
 MEBIBYTE = 1024 * 1024
 
@@ -58,9 +59,12 @@ def _write(path: Path, content: object) -> Path:
 class AttackedServer:
     """A relay in a process of its own, short of patience, that lets in who has the key, logs in JSON and shows figures."""
 
-    def __init__(self, folder: Path, *options: str, files: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, *options: str, files: int | None = None, before: Sequence[str] = ()
+    ) -> None:
         """Args:
         files: How many files it may have open.
+        before: What to put before the command.
         """
         self.folder = folder
         keys = _write(
@@ -76,6 +80,7 @@ class AttackedServer:
             *("--relay-config", str(relay), "--http-status", "127.0.0.1:0"),
             *limits,
             *options,
+            command=[*before, *TWISTD],
             environment=_GIVE_BACK,
             files=files,
         )
