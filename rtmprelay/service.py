@@ -171,6 +171,10 @@ class RelayService(MultiService):
             self.memory.add_output(lambda: hls.held_bytes)
         self.control.player_enders.append(self.factory.end_play)
         self.recheck = Recheck(self.gate, self.config.recheck, steady(reactor), [self.factory.granted])
+        if self.hls is not None:
+            self.hls.viewers.note_refused = self.factory.refused_addresses.note
+            self.control.player_enders.append(self.hls.viewers.end)
+            self.recheck.add(self.hls.viewers.granted)
         self.http: HttpPart | None = None
         self._http_listener: Listener | None = None
         self._media_listener: Listener | None = None

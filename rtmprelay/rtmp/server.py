@@ -301,13 +301,18 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
 
     def granted(self) -> list[Granted]:
         """What the client was allowed and still does, each with what ends it for a reason."""
-        parts = (self._publishing, self._playing)
         return [
-            (access, partial(part.end, stream_id))
+            (access, partial(self._end_granted, access, stream_id))
             for stream_id, access in self._granted.items()
-            for part in parts
-            if part.has(stream_id)
+            if self._publishing.has(stream_id) or self._playing.has(stream_id)
         ]
+
+    def _end_granted(self, access: AccessRequest, stream_id: int, reason: str) -> None:
+        """End what was allowed, unless the message stream is used for something else by now."""
+        if self._granted.get(stream_id) is access:
+            for part in (self._publishing, self._playing):
+                if part.has(stream_id):
+                    part.end(stream_id, reason)
 
     def shut_down(self) -> None:
         """Tell the client that the server stops, and close."""

@@ -24,7 +24,11 @@ from tests.hostile.process import MEBIBYTE, AttackedServer
 _BESIDE = 1.17
 
 #: Nobody is ended for being slow while the machine is busy.
-_PATIENT = ("--limit", "stall_timeout=60", "--limit", "idle_timeout=60")
+_PATIENT = tuple(
+    part
+    for limit in ("handshake_timeout", "connect_timeout", "idle_timeout", "stall_timeout")
+    for part in ("--limit", f"{limit}=60")
+)
 
 
 class Talker:
