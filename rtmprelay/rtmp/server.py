@@ -357,7 +357,8 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             if self.is_closing or not self.session.is_pending(request.request_id):
                 return
             if verdict.allowed:
-                self._granted[request.stream_id] = access
+                if self.factory.settings.keeps_requests:
+                    self._granted[request.stream_id] = access
                 allowed(request, self._clock.seconds())
             else:
                 refused(request, verdict)

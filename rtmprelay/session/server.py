@@ -71,6 +71,7 @@ class ServerSession:
         self.outgoing = self.channel.outgoing
         self._connection = Connection()
         self._timeouts = Timeouts(self._limits, now)
+        self._name_limits = (self._limits.stream_name_size, self._limits.credentials_size)
         self.trust = Trust(self._limits, self.channel.reader, self._timeouts, strangers, publishers)
         self.requests = PendingRequests()
         self._intake = MediaIntake(self._limits)
@@ -185,7 +186,8 @@ class ServerSession:
     def _on_connect(self, request: commands.Connect, now: float, reports: list[SessionReport]) -> None:
         self._connection.connect_requested()
         self._timeouts.phase_began(now)
-        self._application = read_application(request.properties, self._limits.stream_name_size)
+        self._application = read_application(request.properties, *self._name_limits)
+        self.channel.reader.keep(len(self._application.credentials.reveal()))
         client = request.properties.get("flashVer")
         client_name = client[:80] if isinstance(client, str) else ""
         node_pass = request.properties.get(commands.NODE_PROPERTY)
@@ -244,9 +246,7 @@ class ServerSession:
     def _on_publish(self, request: commands.Publish, reports: list[SessionReport]) -> None:
         stream = self._stream(request.stream_id)
         try:
-            key, credentials = read_stream_name(
-                self._application, request.name, self._limits.stream_name_size
-            )
+            key, credentials = read_stream_name(self._application, request.name, *self._name_limits)
         except RemoteProtocolError as bad_name:
             self._refuse(stream, StatusCode.PUBLISH_BAD_NAME, str(bad_name))
             return
@@ -259,9 +259,7 @@ class ServerSession:
     def _on_play(self, request: commands.Play, reports: list[SessionReport]) -> None:
         stream = self._stream(request.stream_id)
         try:
-            key, credentials = read_stream_name(
-                self._application, request.name, self._limits.stream_name_size
-            )
+            key, credentials = read_stream_name(self._application, request.name, *self._name_limits)
         except RemoteProtocolError as bad_name:
             self._refuse(stream, StatusCode.PLAY_STREAM_NOT_FOUND, str(bad_name))
             return

@@ -37,9 +37,6 @@ _ANONYMOUS_FOR = 12 * 3600
 
 _MAX_PARAMETERS = 32
 
-#: Characters of what viewers bring along to be permitted: it is kept as long as they watch.
-_LONGEST_QUERY = 4096
-
 #: A browser asks again each time; a cache between keeps a playlist for a second, and sends one request for all.
 _SHARED = b"max-age=0, s-maxage=1"
 _PRIVATE = b"no-store"
@@ -123,8 +120,6 @@ class HlsMedia:
 
     def _respond_index(self, request: RelayRequest, key: str, connection: str) -> Result:
         access = self._gate.granted(connection)
-        if access is not None and len(access.credentials.as_query().reveal()) > _LONGEST_QUERY:
-            raise HttpError(414, f"the query has more than {_LONGEST_QUERY} characters")
         members = self._hls.members(key)
         broadcast = members[0] if members else self._broadcast(key)
         anonymous = self._hls.settings.anonymous
