@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from twisted.application.service import MultiService
@@ -348,9 +349,9 @@ class RelayService(MultiService):
         files.add(lambda: len(self.recordings))
         files.add(lambda: len(self.destinations))
         if self.http is not None:
-            site = self.http.site
-            site.open_files = files
-            files.add(lambda: site.connections)
+            for site in (self.http.site, self.http.media_site):
+                site.open_files = files
+                files.add(partial(getattr, site, "connections"))
 
     def _tell_start(self) -> None:
         """Give this run a name; the event log has it in every line."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from pathlib import Path
+from typing import TypeVar
 from urllib.parse import parse_qsl
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -21,6 +22,7 @@ from rtmprelay.outputs.hls.broadcast import HlsBroadcast
 from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.outputs.hls.viewers import HlsClient, HlsViewer, SessionEndedError
 from rtmprelay.web.media_gate import MediaGate
+from rtmprelay.web.server.pieces import PieceSender
 from rtmprelay.web.server.request import RelayRequest, Result
 from rtmprelay.web.server.responses import BEARER_CHALLENGE, Headers, HttpError, Response
 from rtmprelay.web.server.threads import InThread
@@ -36,6 +38,9 @@ _RETRY_AFTER: Headers = ((b"Retry-After", b"10"),)
 _ANONYMOUS_FOR = 12 * 3600
 
 _MAX_PARAMETERS = 32
+
+#: Bytes of a segment's file that are read at a time.
+_PIECE = 256 * 1024
 
 #: A browser asks again each time; a cache between keeps a playlist for a second, and sends one request for all.
 _SHARED = b"max-age=0, s-maxage=1"
@@ -238,9 +243,32 @@ class HlsMedia:
             return sent(data)
 
         path = broadcast.file_of(name)
-        if path is not None:
-            return self._in_thread(path.read_bytes).addCallbacks(sent, _gone)
-        return self._when(request, wait, respond)
+        if path is None:
+            return self._when(request, wait, respond)
+        return Deferred.fromCoroutine(self._send_file(request, path, broadcast.media_type, viewer))
+
+    async def _send_file(
+        self, request: RelayRequest, path: Path, media_type: bytes, viewer: HlsViewer | None
+    ) -> None:
+        """Send a segment piece by piece: each client would otherwise have a copy of it in memory."""
+        try:
+            size = (await self._in_thread(path.stat)).st_size
+            pieces = iter(range(0, size, _PIECE))
+
+            async def following() -> bytes | None:
+                at = next(pieces, None)
+                piece: bytes | None = None if at is None else await self._in_thread(_read, path, at)
+                if viewer is not None and piece is not None:
+                    viewer.account.bytes_sent += len(piece)
+                return piece
+
+            headers = (*self._media_headers, (b"Content-Length", b"%d" % size))
+            await PieceSender(request, following).send(media_type, headers)
+        except OSError:
+            # The file was deleted in this moment, or the disk is broken.
+            raise HttpError(410, "this piece of media has left the window") from None
+        if viewer is not None:
+            viewer.sent(0)
 
     # -- waiting ---------------------------------------------------------------------------------------------
 
@@ -294,10 +322,10 @@ def _understood(read: Callable[[], _T]) -> _T:
         raise HttpError(400, str(error)) from None
 
 
-def _gone(failure: Failure) -> NoReturn:
-    """The file was deleted in this moment, or the disk is broken."""
-    failure.trap(OSError)
-    raise HttpError(410, "this piece of media has left the window")
+def _read(path: Path, at: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(at)
+        return file.read(_PIECE)
 
 
 def _check_ready(broadcast: HlsBroadcast) -> None:
