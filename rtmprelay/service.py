@@ -39,6 +39,7 @@ from rtmprelay.machine import OpenFiles
 from rtmprelay.node import make_cluster, make_pulls, node_identity, start_drain
 from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.recording.manager import RecordingManager
+from rtmprelay.rtmp import proxied
 from rtmprelay.rtmp.addresses import host_of
 from rtmprelay.rtmp.recheck import Recheck
 from rtmprelay.rtmp.server_factory import RtmpServerFactory
@@ -206,6 +207,10 @@ class RelayService(MultiService):
         return listener
 
     def _listener(self, description: str, factory: IProtocolFactory, protocol: str = "RTMP") -> Listener:
+        if description.startswith(proxied.PREFIX):
+            description = description.removeprefix(proxied.PREFIX)
+            factory = proxied.ProxiedFactory(factory)
+
         def make_endpoint() -> IStreamServerEndpoint:
             endpoint: IStreamServerEndpoint = serverFromString(cast("IReactorCore", self._clock), description)
             return endpoint

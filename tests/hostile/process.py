@@ -149,7 +149,7 @@ class AttackedServer:
 
     def page(self, path: str) -> bytes:
         """What it answers over HTTP."""
-        (port,) = self.ports("HTTP")
+        port, *_ = self.ports("HTTP")
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
             body: bytes = answer.read()
             return str(answer.headers).encode() + body
