@@ -15,6 +15,9 @@ from tests.hostile.process import AttackedServer
 #: Open files of the server, as by `ulimit -n 60`.
 FILES = 60
 
+#: Those that HTTP leaves to recordings and destinations.
+KEPT = 6
+
 
 def refused_connections(server: AttackedServer) -> float:
     """How many were refused for that; 0 while the server is busy with refusing them."""
@@ -45,6 +48,7 @@ def test_recording_goes_on_and_begins_new_files_while_strangers_take_all_connect
                 strangers.append(socket.create_connection(("127.0.0.1", port), 20))
         if protocol == "RTMP":
             wait_for(lambda: refused_connections(server) > 0, "a refusal")
+        most = server.files()
         for number in range(1, 60):
             encoder.send(*group(400 * number))
         encoder.socket.close()
@@ -59,6 +63,7 @@ def test_recording_goes_on_and_begins_new_files_while_strangers_take_all_connect
             f"\nulimit -n {FILES}, {protocol}: {refused:.0f} of {FILES} connections refused, {len(finished)} recordings finished,"
             f" {len(failed)} failed\n"
         )
+        assert most <= FILES - KEPT
         assert not failed
         assert not any(line["dropped_by_reason"] for line in finished)
     finally:
