@@ -1,3 +1,3 @@
 """An RTMP server and relay on Twisted."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

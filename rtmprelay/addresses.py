@@ -1,4 +1,4 @@
-"""Whose address it is: what limits count as one address, and which proxies may name the address of a client."""
+"""What limits count as one address, and which proxies may name the address of a client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_HOPS = 20
 #: What the peer of a unix socket is called.
 _LOCAL = "local socket"
 
-#: A customer of any provider has at least so much to choose addresses from.
+#: Providers give every customer at least a network of this size, and any address in it is free to use.
 _CUSTOMER_BITS = 64
 
 
@@ -26,7 +26,7 @@ _CUSTOMER_BITS = 64
 def address_group(host: str) -> str:
     """What an address is counted as: one IPv4 address, or one IPv6 network of 64 bits.
 
-    Text that is no address, as of a unix socket, is counted as it is.
+    Text that is not an address, such as that of a unix socket, is counted as it is.
     """
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
@@ -89,7 +89,7 @@ def read_proxies(texts: Sequence[str]) -> TrustedProxies:
     """The values of `--trusted-proxy`: networks such as `10.0.0.0/8`, addresses, and `unix`.
 
     Raises:
-        ConfigError: One of them is none.
+        ConfigError: A text is none of these.
     """
     networks = []
     for text in texts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Allowance:
-    """So much a second, on average; what is not used is saved, up to `seconds` seconds' worth.
+    """A rate per second, on average. What is not used is saved, up to what `seconds` seconds allow.
 
     A debt is bounded in the same way: a client that took too much waits no longer than that.
     """
@@ -26,7 +26,7 @@ class Allowance:
         return max(0, int(self._left))
 
     def take(self, amount: float, now: float) -> bool:
-        """Use so much now. False if that was too much; then the rest is a debt."""
+        """Use an amount at this time. False if it was more than is left; the rest becomes a debt."""
         most, at = self.most, self._at
         left = self._left
         if at is not None:
@@ -37,7 +37,7 @@ class Allowance:
         return left >= 0
 
     def spend(self, amount: float) -> bool:
-        """Use so much. False if that was too much; then the rest is a debt."""
+        """Use an amount, without saving for the time since. False if it was more than is left."""
         left = self._left - amount
         self._left = max(-self.most, left)
         return left >= 0

@@ -30,24 +30,24 @@ def own_address() -> str | None:
 def banner(
     config: RelayConfig,
     rtmp: Sequence[tuple[str, str, int]],
-    page: tuple[str, int] | None,
-    media: tuple[str, int] | None,
+    page: tuple[str, str, int] | None,
+    media: tuple[str, str, int] | None,
     own: str | None,
 ) -> Iterator[str]:
     """The lines, for people.
 
     Args:
         rtmp: Scheme, host and port of each RTMP listener.
-        page: Host and port of the page.
-        media: Host and port for viewers.
+        page: Scheme, host and port of the page.
+        media: The same for viewers.
         own: This machine's address in its network, if it has one.
     """
     for scheme, host, port in rtmp:
         yield f"Publish to and play from {_url(scheme, host, port, '/APP/NAME', own)}"
     if page is not None:
-        yield f"The page is {_url('http', *page, '/', own)}"
+        yield f"The page is {_url(*page, '/', own)}"
     if media is not None:
-        yield f"Viewers with a browser watch at {_url('http', *media, '/APP/NAME/', own)}"
+        yield f"Viewers with a browser watch at {_url(*media, '/APP/NAME/', own)}"
     names = [destination.name for destination in config.destinations if destination.enabled]
     if names:
         yield f"Streams are sent to {', '.join(names)}"
@@ -67,14 +67,16 @@ def banner(
 
 
 def _url(scheme: str, host: str, port: int, path: str, own: str | None) -> str:
-    usual = {"rtmp": 1935, "rtmps": 443, "http": 80}[scheme]
+    usual = {"rtmp": 1935, "rtmps": 443, "http": 80, "https": 443}[scheme]
     place = "" if port == usual else f":{port}"
     if host in _LOOPBACK:
         return f"{scheme}://{_bracketed(host)}{place}{path} (from this machine only)"
     if host not in _EVERY_ADDRESS:
         return f"{scheme}://{_bracketed(host)}{place}{path}"
     here = f"{scheme}://127.0.0.1{place}{path}"
-    return here if own is None else f"{scheme}://{own}{place}{path} ({here} on this machine)"
+    if own is None:
+        return f"{here} (from every network of this machine)"
+    return f"{scheme}://{own}{place}{path} (from every network of this machine; here: {here})"
 
 
 def _bracketed(host: str) -> str:

@@ -1,4 +1,4 @@
-"""What the HTTP part sees and changes of a relay, with the changes that are kept in the configuration file."""
+"""What the HTTP part reads and changes in a relay. Changes may be kept in the configuration file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from rtmprelay.access.refused_addresses import RefusedAddress
 from rtmprelay.cluster.cluster import Cluster
 from rtmprelay.cluster.status import NO_CLUSTER, cluster_status
 from rtmprelay.destinations.config_file import RelayFile, destination_from_entry
+from rtmprelay.destinations.editing import edited_settings, shown_settings
 from rtmprelay.destinations.manager import Changes, DestinationManager
+from rtmprelay.destinations.preflight import CheckReport, DestinationChecks, TooManyChecksError
 from rtmprelay.destinations.settings import DestinationSettings, refuse_duplicates
-from rtmprelay.destinations.status import DestinationStatus
+from rtmprelay.destinations.status import DestinationState, DestinationStatus
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_bus import EventBus
 from rtmprelay.pulls.config_file import pull_from_entry
@@ -26,7 +28,7 @@ from rtmprelay.recording.status import RecordingStatus, RecordingTotals
 from rtmprelay.rtmp.server_factory import RtmpServerFactory
 from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.registry import StreamRegistry
-from rtmprelay.web.api.control import ConflictError, NotThereError
+from rtmprelay.web.api.control import BusyError, ConflictError, NotThereError
 
 #: Runs something that waits for a disk, outside the reactor's thread.
 InThread = Callable[..., Deferred[Any]]
@@ -34,7 +36,7 @@ InThread = Callable[..., Deferred[Any]]
 
 @attrs.define(eq=False)
 class RelayControl:
-    """Fulfils `rtmprelay.web.http_service.Relay`.
+    """Implements `rtmprelay.web.http_service.Relay`.
 
     Args:
         file: The configuration file, if there is one; destinations in it are `lasting`.
@@ -55,6 +57,8 @@ class RelayControl:
     _cluster: Cluster | None = None
     _drain: Callable[[], Deferred[None]] = lambda: succeed(None)
     warnings: Sequence[str] = ()
+    #: Tries destinations out; None where nothing can be connected to.
+    _checks: DestinationChecks | None = None
     #: Each ends the player with a connection's name, for a reason, if it has one.
     player_enders: list[Callable[[str, str], bool]] = attrs.field(factory=list)
     #: Destinations that were added while the server runs and are in no file: `reload` keeps them.
@@ -70,12 +74,10 @@ class RelayControl:
 
     @property
     def connections(self) -> int:
-        """The number of RTMP connections."""
         return self._factory.connection_count
 
     @property
     def connections_refused(self) -> int:
-        """The number of RTMP connections that were refused so far."""
         return self._factory.connections_refused
 
     def refusals_by_limit(self) -> Mapping[str, int]:
@@ -92,7 +94,6 @@ class RelayControl:
 
     @property
     def destination_count(self) -> int:
-        """The number of destinations."""
         return len(self._destinations)
 
     def destination_statuses(self) -> Iterable[DestinationStatus]:
@@ -100,15 +101,12 @@ class RelayControl:
         return (destination.status() for destination in self._destinations)
 
     def destination_status(self, name: str) -> DestinationStatus | None:
-        """The status of the destination of this name."""
         return next((one.status() for one in self._destinations if one.name == name), None)
 
     def destination_bytes(self) -> Mapping[str, int]:
-        """The bytes that were sent to each destination."""
         return {destination.name: destination.bytes_sent for destination in self._destinations}
 
     def destination_streams(self) -> Mapping[str, Sequence[str]]:
-        """The streams that are sent to each destination."""
         return {destination.name: destination.streams for destination in self._destinations}
 
     def is_lasting(self, destination: str) -> bool:
@@ -116,7 +114,6 @@ class RelayControl:
         return self._file is not None and destination in self._file.names
 
     def cluster_status(self) -> Mapping[str, object]:
-        """What this node knows of its cluster."""
         return NO_CLUSTER if self._cluster is None else cluster_status(self._cluster)
 
     def not_ready_because(self) -> str | None:
@@ -130,23 +127,18 @@ class RelayControl:
 
     @property
     def pull_count(self) -> int:
-        """The number of pulls."""
         return len(self._pulls)
 
     def pull_statuses(self) -> Iterable[PullStatus]:
-        """The status of each pull."""
         return self._pulls.statuses()
 
     def pull_status(self, name: str) -> PullStatus | None:
-        """The status of the pull of this name."""
         return self._pulls.status(name)
 
     def recording_statuses(self) -> Sequence[RecordingStatus]:
-        """The status of each recording."""
         return self._recordings.statuses()
 
     def recording_totals(self) -> RecordingTotals:
-        """What was recorded and lost so far, by all recordings together."""
         return self._recordings.totals()
 
     # -- changes ---------------------------------------------------------------------------------------------
@@ -161,7 +153,7 @@ class RelayControl:
         if lasting:
             await self._in_thread(self._file_for_changes().add, entry)
             if settings.name in self._destinations:
-                # Meanwhile a reload found it in the file.
+                # In the meantime a reload found it in the file.
                 return settings.name
         self._destinations.add(settings)
         if not lasting:
@@ -196,7 +188,6 @@ class RelayControl:
         self._switched.pop(name, None)
 
     def enable_destination(self, name: str, enabled: bool, lasting: bool) -> Deferred[None]:
-        """Enable or disable a destination."""
         return self._one_at_a_time(self._enable, name, enabled, lasting)
 
     async def _enable(self, name: str, enabled: bool, lasting: bool) -> None:
@@ -217,13 +208,72 @@ class RelayControl:
         else:
             self._destinations.disable(name)
 
+    def destination_settings(self, name: str) -> Mapping[str, object]:
+        """The settings of a destination, without its key."""
+        self._refuse_missing(name)
+        return shown_settings(self._settings_of(name))
+
+    def change_destination(self, name: str, fields: Mapping[str, object], lasting: bool) -> Deferred[None]:
+        """Replace some settings of a destination. Its connections stay if they can."""
+        return self._one_at_a_time(self._change, name, fields, lasting)
+
+    async def _change(self, name: str, fields: Mapping[str, object], lasting: bool) -> None:
+        self._refuse_missing(name)
+        settings = edited_settings(self._settings_of(name), fields)
+        others = [other.settings for other in self._destinations if other.name != name]
+        try:
+            refuse_duplicates([*others, settings])
+        except ConfigError as error:
+            raise ConflictError(str(error)) from None
+        if lasting:
+            await self._in_thread(self._file_for_changes().update, name, fields)
+            self._refuse_missing(name)
+        if name in self._added:
+            self._added[name] = settings
+        self._destinations.change(settings)
+
+    def check_destination(self, name: str) -> Deferred[Sequence[CheckReport]]:
+        """Try a destination out: connect, ask to publish, send nothing."""
+        self._refuse_missing(name)
+        return self._run_check(self._settings_of(name))
+
+    def check_entry(self, entry: Mapping[str, object]) -> Deferred[Sequence[CheckReport]]:
+        """Try a destination out that is not there yet, described as in the configuration file."""
+        return self._run_check(destination_from_entry(entry))
+
+    def _run_check(self, settings: DestinationSettings) -> Deferred[Sequence[CheckReport]]:
+        checks = self._checks
+        if checks is None:
+            raise ConfigError("nothing can be tried here")
+        self._refuse_connected(settings)
+
+        async def run() -> Sequence[CheckReport]:
+            try:
+                return await checks.run(settings)
+            except TooManyChecksError as error:
+                raise BusyError(str(error)) from None
+
+        return Deferred.fromCoroutine(run())
+
+    def _refuse_connected(self, settings: DestinationSettings) -> None:
+        """A second publish with the same key would end the broadcast on most servers."""
+        if not settings.url.key or "{" in settings.url.key.reveal():
+            return
+        connected = (DestinationState.CONNECTING, DestinationState.CONNECTED)
+        for other in self._destinations:
+            same = other.settings.url.identity == settings.url.identity
+            if same and any(outlet.state in connected for outlet in other.status().outlets):
+                raise ConflictError(
+                    f"{other.name!r} is sending with this key now: trying it out could end the broadcast"
+                )
+
     def reconnect_destination(self, name: str) -> None:
         """End the connections of a destination, or its waiting for the next attempt, and connect now."""
         self._refuse_missing(name)
         self._destinations.reconnect(name)
 
     def drain(self) -> None:
-        """Take nobody new, and send everybody away little by little."""
+        """Accept no new clients, and disconnect the others little by little."""
         self._drain()
 
     def add_pull(self, entry: Mapping[str, object]) -> str:
@@ -256,6 +306,19 @@ class RelayControl:
                 "there is no player with this connection now: events name them in 'connection'"
             )
 
+    def start_recording(self, key: str) -> None:
+        """Record a live stream from now on, and each time it is published."""
+        stream = self.registry.get(key)
+        if stream is None or stream.publisher is None:
+            raise NotThereError("nobody publishes this stream now: /streams lists them all")
+        self._recordings.record(key)
+
+    def stop_recording(self, key: str) -> None:
+        """Complete the recording of a stream now, and begin no other one by yourself."""
+        if not any(status.stream == key for status in self._recordings.statuses()):
+            raise NotThereError("this stream is not being recorded: /recordings lists what is")
+        self._recordings.stop_recording(key)
+
     def _refuse_missing(self, name: str) -> None:
         if name not in self._destinations:
             raise NotThereError("there is no destination of this name: /destinations lists them all")
@@ -264,7 +327,7 @@ class RelayControl:
         return next(one.settings for one in self._destinations if one.name == name)
 
     def _one_at_a_time(self, change: Callable[..., Any], *arguments: object) -> Deferred[Any]:
-        """Make changes one after the other: two would write the file, or find the same name free, at the same time."""
+        """Make changes one after the other: two at once could both write the file, or both find the same name free."""
         return self._lock.run(lambda: Deferred.fromCoroutine(change(*arguments)))
 
     # -- reload ----------------------------------------------------------------------------------------------

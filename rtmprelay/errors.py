@@ -31,6 +31,10 @@ class DestinationRefusedError(RtmpRelayError):
     """Another server refuses our publish."""
 
 
+class RelayedToItselfError(DestinationRefusedError):
+    """The destination is this relay, or leads back to it."""
+
+
 class ConfigError(RtmpRelayError):
     """An option or a configuration value is wrong."""
 

@@ -44,5 +44,5 @@ class LogSink:
 
     def event_happened(self, time: float, event: Event) -> None:
         _event_log.emit(
-            LogLevel.levelWithName(event.level), event.sentence, event=event.name, **event.fields()
+            LogLevel.levelWithName(event.log_level()), event.sentence, event=event.name, **event.fields()
         )

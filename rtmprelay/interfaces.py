@@ -64,7 +64,7 @@ class IStreamObserver(Interface):
     """Is notified of streams that start and stop: destinations, recorders."""
 
     def stream_started(stream: LiveStream) -> None:
-        """A publisher started."""
+        """A publisher has begun to publish the stream."""
 
     def stream_stopped(stream: LiveStream, clean: bool) -> None:
         """The publisher is gone. `clean` is true if it ended the stream itself, and false if it was lost."""
@@ -85,14 +85,14 @@ class IStreamAuthorizer(Interface):
 
 
 class IStreamPlacement(Interface):
-    """Brings a stream and those who may have it together, before their request is granted."""
+    """Fetches a stream that is not here, before the request for it is granted."""
 
     is_active: bool = Attribute("Whether there is anything to do for any stream.")
 
     def place(request: AccessRequest) -> Deferred[Verdict]:
         """Called with a request that the authorizers allow: fetch the stream that is to be played.
 
-        Cancelled if the client goes. Bounded in time: a stream that does not come is not there.
+        Cancelled if the client goes. Bounded in time: a stream that does not come in time does not exist.
         """
 
 

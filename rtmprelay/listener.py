@@ -17,7 +17,7 @@ from rtmprelay.rtmp.addresses import describe_address
 
 
 def _context_options(endpoint: object) -> Any:
-    """The options of an endpoint for TLS, which has them in a private place."""
+    """The TLS options of an endpoint, which keeps them in a private attribute."""
     return cast(Any, endpoint)._sslContextFactory
 
 
@@ -34,7 +34,7 @@ class Listener(Service):
         make_endpoint: Callable[[], IStreamServerEndpoint] | None = None,
     ) -> None:
         """Args:
-        make_endpoint: Makes the same endpoint again, with the certificate that is in its files then.
+        make_endpoint: Makes the same endpoint again, with the certificate that is in its files at that time.
         """
         self._endpoint = endpoint
         self._factory = factory
@@ -47,7 +47,7 @@ class Listener(Service):
         """Read the key and the certificate of an `ssl:` endpoint again: new connections get them.
 
         Raises:
-            ConfigError: They cannot be used; then those from before stay.
+            ConfigError: They cannot be used; the previous ones stay.
         """
         if self._make_endpoint is None:
             return
@@ -76,10 +76,10 @@ class Listener(Service):
         if failures:
             self._port = None
             failures[0].raiseException()
-        # Some endpoints take their time; then the log is all that is left to tell it.
-        self._port.addCallback(lambda port: self._tell_if_failed(port, failures))
+        # Some endpoints open later: then a failure can only be logged.
+        self._port.addCallback(lambda port: self._log_failure(port, failures))
 
-    def _tell_if_failed(self, port: IListeningPort | None, failures: list[Failure]) -> IListeningPort | None:
+    def _log_failure(self, port: IListeningPort | None, failures: list[Failure]) -> IListeningPort | None:
         for failure in failures:
             if not failure.check(CancelledError):
                 self._log.failure("Cannot listen", failure)

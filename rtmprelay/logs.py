@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import TextIO, cast
 
@@ -76,24 +77,50 @@ def format_text(event: LogEvent) -> str | None:
     return text.translate(_SHOWN).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+#: What Twisted's ports say through its older logging, which names no module.
+_OF_A_PORT = re.compile(r"\S+ starting on \S+|\(.* Port .* Closed\)|\(Port .* Closed\)")
+
+
 @implementer(ILogFilterPredicate)
-class _SkipEchoes:
-    """Twisted's client service tells of each retry; our own events say more, and which destination it is."""
+class _SkipSteps:
+    """Twisted tells of its own steps; ours say more, and which listener or destination it is."""
 
     def __call__(self, event: LogEvent) -> object:
-        echo = str(event.get("log_namespace", "")).startswith("twisted.application._client_service")
-        return (
-            PredicateResult.no if echo and event.get("log_level") is LogLevel.info else PredicateResult.maybe
-        )
+        is_step = event.get("log_level") is LogLevel.info and _is_of_twisted(event)
+        return PredicateResult.no if is_step else PredicateResult.maybe
 
 
-def make_observer(out: TextIO, level: str, log_format: str) -> ILogObserver:
+def _is_of_twisted(event: LogEvent) -> bool:
+    if str(event.get("log_namespace", "")).startswith("twisted."):
+        return True
+    message = event.get("message")
+    return isinstance(message, tuple) and bool(message) and _OF_A_PORT.fullmatch(str(message[0])) is not None
+
+
+@implementer(ILogObserver)
+class LevelObserver:
+    """Writes events from a level on, which may change."""
+
+    def __init__(self, out: TextIO, level: str, log_format: str) -> None:
+        self._observer = FileLogObserver(out, format_json if log_format == "json" else format_text)
+        self.set_level(level)
+
+    def set_level(self, level: str) -> None:
+        """Write events from this level on, a key of `LEVELS`."""
+        predicates: list[ILogFilterPredicate] = [LogLevelFilterPredicate(LEVELS[level])]
+        if level != "debug":
+            predicates.insert(0, _SkipSteps())
+        self._filtered = FilteringLogObserver(self._observer, predicates)
+
+    def __call__(self, event: LogEvent) -> None:
+        self._filtered(event)
+
+
+def make_observer(out: TextIO, level: str, log_format: str) -> LevelObserver:
     """An observer that writes to a file or a terminal.
 
     Args:
         level: A key of `LEVELS`.
         log_format: One of `FORMATS`.
     """
-    formatter = format_json if log_format == "json" else format_text
-    predicate = LogLevelFilterPredicate(LEVELS[level])
-    return FilteringLogObserver(FileLogObserver(out, formatter), [_SkipEchoes(), predicate])
+    return LevelObserver(out, level, log_format)

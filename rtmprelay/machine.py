@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rtmprelay.errors import LimitExceededError
 
-#: The share of all files that newcomers leave to what must not fail, and how many that are at least and at most.
+#: The share of all open files that new connections leave for recordings, destinations and the operator, and its bounds.
 _KEPT_SHARE = 0.1
 _LEAST_KEPT = 12
 _MOST_KEPT = 1_000
@@ -22,6 +22,7 @@ _OWN_FILES = 4
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUP = Path("/proc/self/cgroup")
+_OWN_MEMORY = Path("/proc/self/statm")
 
 
 def memory_of_machine(root: Path = _CGROUPS, own: Path = _OWN_CGROUP) -> int:
@@ -60,8 +61,17 @@ def _read_number(path: Path) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
+def memory_of_process(own: Path = _OWN_MEMORY) -> int | None:
+    """Bytes of memory that this process has now; None where the system does not tell."""
+    try:
+        pages = own.read_text().split()[1]
+    except (OSError, IndexError):
+        return None
+    return int(pages) * os.sysconf("SC_PAGE_SIZE") if pages.isdecimal() else None
+
+
 class OpenFiles:
-    """Which of the process's files are taken. Newcomers leave enough for recordings, destinations and the operator.
+    """Counts the process's open files, so that new connections leave enough for recordings and destinations.
 
     Args:
         limit: How many files the process may have open; None to ask the system.
@@ -75,7 +85,7 @@ class OpenFiles:
         self._kept = min(_MOST_KEPT, max(_LEAST_KEPT, int(self.limit * _KEPT_SHARE)))
 
     def add(self, count: Callable[[], int]) -> None:
-        """Count what something has open."""
+        """Count the files that a part of the relay has open, too."""
         self._counters.append(count)
 
     @property

@@ -57,7 +57,7 @@ def make_cluster(
     destinations: DestinationManager,
     instance: str,
 ) -> Cluster | None:
-    """The part of a relay that makes it a node, if it is to be one."""
+    """The part of a relay that joins it to a cluster; None without one."""
     if settings is None:
         return None
     # Only relays in a cluster need the client of the directory.
@@ -78,12 +78,12 @@ def make_cluster(
 
 @attrs.define(eq=False)
 class _Viewer:
-    """A viewer over HTTP, as one that leaves."""
+    """A viewer over HTTP, in the form that a drain needs."""
 
     _viewer: HttpViewer
 
     def ask_to_reconnect(self) -> None:
-        """There is no such word in HTTP."""
+        """HTTP has no message for this."""
 
     def send_away(self) -> None:
         self._viewer.end_after_queue("the server stops")
@@ -92,7 +92,7 @@ class _Viewer:
 def start_drain(
     factory: RtmpServerFactory, media: LiveMedia | None, cluster: Cluster | None, duration: float
 ) -> Drain:
-    """Take nobody new, and send away those who are here: viewers first, then publishers, on whom viewers depend."""
+    """Accept no new clients and disconnect those that are here: viewers first, then the publishers that they watch."""
 
     def clients() -> list[DrainedClient]:
         # Other nodes feed their viewers from here until the publishers have gone.

@@ -1,8 +1,12 @@
-"""Sizes, durations and counts as an operator writes them: `64M`, `1.5h`, `40ms`. All options share this grammar."""
+"""Sizes, durations and counts as an operator writes them: `64M`, `1.5h`, `40ms`. All options share this grammar.
+
+Times are written in one form, too: `utc_time`.
+"""
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 from rtmprelay.errors import ConfigError
 
@@ -79,6 +83,15 @@ def rounded_size(size: int) -> str:
         if size >= factor:
             return f"{size / factor:.1f} {unit}"
     return f"{size} B"
+
+
+def utc_time(seconds: float, digits: str = "milliseconds") -> str:
+    """Seconds since 1970 as ISO 8601 in UTC, such as `2026-11-16T12:34:56.789Z`.
+
+    Args:
+        digits: `milliseconds` or `microseconds`. All times of a kind have the same length, so that they sort as text.
+    """
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec=digits).replace("+00:00", "Z")
 
 
 def quoted(text: str) -> str:

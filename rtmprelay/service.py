@@ -24,11 +24,12 @@ from rtmprelay.access.guessing import GuessGuard
 from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.clock import steady
 from rtmprelay.config.first_start import start_warnings
-from rtmprelay.config.relay import RelayConfig
+from rtmprelay.config.relay import RelayConfig, is_tls
 from rtmprelay.control import RelayControl
 from rtmprelay.destinations.config_file import RelayFile
 from rtmprelay.destinations.manager import DestinationManager
 from rtmprelay.destinations.outlet import OutletContext
+from rtmprelay.destinations.preflight import DestinationChecks
 from rtmprelay.drain import Drain
 from rtmprelay.errors import ConfigError
 from rtmprelay.event_bus import EventBus, LogSink
@@ -43,6 +44,7 @@ from rtmprelay.rtmp import proxied
 from rtmprelay.rtmp.addresses import host_of
 from rtmprelay.rtmp.recheck import Recheck
 from rtmprelay.rtmp.server_factory import RtmpServerFactory
+from rtmprelay.stream_summaries import StreamSummaries
 from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry
@@ -55,13 +57,14 @@ from rtmprelay.wiring import (
     live_media_settings,
     server_settings,
     thread_caller,
+    written_folders,
 )
 
 if TYPE_CHECKING:
     from twisted.internet.interfaces import IReactorCore
 
 
-#: Seconds that hooks have for what is left to be told when the relay stops; those of ours need less.
+#: Seconds that hooks have for the remaining events when the relay stops; our own need less.
 _HOOKS_STOP_WITHIN = 3.0
 
 
@@ -72,15 +75,15 @@ class RelayService(MultiService):
 
     Attributes:
         registry: The live streams.
-        events: What happens; add a sink to be told.
-        destinations: Other servers that get the streams; add, remove and steer them while live.
+        events: Delivers events; add a sink to receive them.
+        destinations: Other servers that get the streams; add, remove and change them while live.
         pulls: Other servers that streams are fetched from; add and remove them while live.
         recordings: What is recorded; start and stop it while live.
-        gate: Says who may publish and play.
+        gate: Decides who may publish and play.
         factory: The protocol factory, if you want to listen in your own way.
-        http: What is shown over HTTP; None if the configuration does not want it.
+        http: The HTTP part; None if the configuration has no HTTP listener.
         hls: The streams that can be watched as HLS; None if the configuration names none.
-        control: What the HTTP part sees and changes; `reload` applies another list of destinations.
+        control: What the HTTP part reads and changes; `reload` applies another list of destinations.
     """
 
     _log = Logger()
@@ -120,7 +123,10 @@ class RelayService(MultiService):
         pools = (self.factory.strangers_memory, self.factory.publishers_memory)
         self.memory = MemoryBudget(self.config.memory_limits, self.registry, steady(reactor), pools)
         self.factory.memory = self.memory
-        self._listeners = [self._listener(description, self.factory) for description in self.config.listen]
+        self._listeners = [
+            self._listener(description, self.factory, "RTMPS" if is_tls(description) else "RTMP")
+            for description in self.config.listen
+        ]
         for listener in self._listeners:
             listener.setServiceParent(self)
         self.destinations = DestinationManager(
@@ -130,7 +136,11 @@ class RelayService(MultiService):
                 self.events,
                 self.registry,
                 destination_endpoint_maker(reactor),
+                node_pass=lambda chain: self.factory.node.issue_for_destination(chain),
             )
+        )
+        self.summaries = StreamSummaries(
+            self.registry, self.destinations, steady(reactor), self.config.statistics_interval
         )
         self.destinations.apply(self.config.destinations)
         self.factory.node = node_identity(self.config)
@@ -158,6 +168,7 @@ class RelayService(MultiService):
             self.cluster,
             self.drain,
             start_warnings(self.config),
+            DestinationChecks(reactor),
         )
         self.hls: Hls | None = None
         if self.config.hls.match:
@@ -193,6 +204,7 @@ class RelayService(MultiService):
                 hls=self.hls,
                 recordings=self.config.recording.folder if settings.recordings else None,
                 in_thread=thread_caller(reactor),
+                folders=written_folders(self.config),
             )
             self.control.player_enders.append(self.http.media.end)
             self.recheck.add(self.http.media.granted)
@@ -202,11 +214,11 @@ class RelayService(MultiService):
     def _listen_for_http(self, description: str | None, site: IProtocolFactory) -> Listener | None:
         if description is None:
             return None
-        listener = self._listener(description, site, "HTTP")
+        listener = self._listener(description, site, "HTTPS" if is_tls(description) else "HTTP")
         listener.setServiceParent(self)
         return listener
 
-    def _listener(self, description: str, factory: IProtocolFactory, protocol: str = "RTMP") -> Listener:
+    def _listener(self, description: str, factory: IProtocolFactory, protocol: str) -> Listener:
         if description.startswith(proxied.PREFIX):
             description = description.removeprefix(proxied.PREFIX)
             factory = proxied.ProxiedFactory(factory)
@@ -219,7 +231,7 @@ class RelayService(MultiService):
         return Listener(make_endpoint(), factory, protocol, again)
 
     def reload_certificates(self) -> list[str]:
-        """Read the keys and certificates of all listeners again. The result says which cannot be used."""
+        """Read the keys and certificates of all listeners again. Returns why some cannot be used."""
         problems = []
         for listener in (*self._listeners, self._http_listener, self._media_listener):
             try:
@@ -231,7 +243,7 @@ class RelayService(MultiService):
 
     @property
     def addresses(self) -> list[IAddress]:
-        """Where the service listens, once it does; with port 0 this tells which one it got."""
+        """The addresses of the open RTMP listeners; with port 0 in the configuration, with the port that the system chose."""
         return [listener.address for listener in self._listeners if listener.address is not None]
 
     @property
@@ -246,7 +258,7 @@ class RelayService(MultiService):
         for description, listener in zip(self.config.listen, self._listeners, strict=True):
             port = getattr(listener.address, "port", None)
             if port is not None:
-                scheme = "rtmps" if description.startswith(("ssl:", "tls:")) else "rtmp"
+                scheme = "rtmps" if is_tls(description) else "rtmp"
                 found.append((scheme, host_of(listener.address), port))
         return found
 
@@ -255,12 +267,12 @@ class RelayService(MultiService):
 
     @property
     def http_address(self) -> IAddress | None:
-        """Where HTTP is spoken with operators, once it is."""
+        """The address of the HTTP listener for operators; None until it is open."""
         return None if self._http_listener is None else self._http_listener.address
 
     @property
     def media_address(self) -> IAddress | None:
-        """Where HTTP is spoken with viewers, once it is."""
+        """The address of the HTTP listener for viewers; None until it is open."""
         return None if self._media_listener is None else self._media_listener.address
 
     @override
@@ -273,7 +285,7 @@ class RelayService(MultiService):
         self.factory.reopen()
         self._count_files()
         self._hooks.startService()
-        self._tell_start()
+        self._publish_start()
         for warning in self.control.warnings:
             self._log.warn("{warning}", warning=warning)
         super().startService()
@@ -282,6 +294,7 @@ class RelayService(MultiService):
             self.cluster.start()
         self.pulls.start()
         self.recordings.start()
+        self.summaries.start()
         self.memory.start()
         self.recheck.start()
         if self.hls is not None:
@@ -291,13 +304,14 @@ class RelayService(MultiService):
 
     @override
     def stopService(self) -> Deferred[None]:
-        """Stop accepting, tell everybody who is connected, and fire when they have gone."""
+        """Stop accepting connections and tell all clients; fires when they have gone."""
         return Deferred.fromCoroutine(self._stop(super().stopService()))
 
     async def _stop(self, listeners_stopped: Deferred[object]) -> None:
         if self._drain is not None:
             self._drain.stop()
         await listeners_stopped
+        self.summaries.stop()
         self.memory.stop()
         self.recheck.stop()
         # All at once: a server or a disk that does not answer must not keep players waiting.
@@ -316,11 +330,11 @@ class RelayService(MultiService):
         if self.cluster is not None:
             await self.cluster.stop()
         self._refusals.flush()
-        await self._tell_stop()
+        await self._publish_stop()
         await self._stop_hooks()
 
     def drain(self) -> Deferred[None]:
-        """Take nobody new, send everybody away within `drain_for` seconds; fires when nobody is left."""
+        """Accept no new clients, and disconnect the others within `drain_for` seconds; fires when none is left."""
         if self._drain is None:
             for description, listener in zip(self.config.listen, self._listeners, strict=True):
                 # Another instance has the same socket: from now on it gets all connections.
@@ -358,7 +372,7 @@ class RelayService(MultiService):
                 site.open_files = files
                 files.add(partial(getattr, site, "connections"))
 
-    def _tell_start(self) -> None:
+    def _publish_start(self) -> None:
         """Give this run a name; the event log has it in every line."""
         self._instance = new_instance()
         self._started_at = self.factory.clock.seconds()
@@ -373,8 +387,8 @@ class RelayService(MultiService):
             )
         )
 
-    async def _tell_stop(self) -> None:
-        """The last event, and then the event log is complete."""
+    async def _publish_stop(self) -> None:
+        """Publish the last event, and complete the event log."""
         duration = self.factory.clock.seconds() - self._started_at
         self.events.publish(ServerStopped(instance=self._instance, duration=duration))
         if self._event_log is not None:

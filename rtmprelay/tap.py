@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
 import resource
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
 
 from twisted.application.service import IServiceCollection
@@ -23,8 +25,10 @@ from typing_extensions import override
 
 from rtmprelay import logs
 from rtmprelay.banner import banner, own_address
+from rtmprelay.before_start import check_pid_file, check_start, why_not_listening
 from rtmprelay.cluster.preflight import check_directory
 from rtmprelay.config.options import Options
+from rtmprelay.config.relay import is_tls
 from rtmprelay.destinations.preflight import check_destinations
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
@@ -61,7 +65,7 @@ class _LoggingRelayService(RelayService):
     _log = Logger()
 
     #: None if twistd was told to log in another way.
-    observer: ILogObserver | None = None
+    observer: logs.LevelObserver | None = None
     in_foreground = True
     _ends_when_drained = False
     #: The file that the observer writes to, if it is one.
@@ -93,9 +97,8 @@ class _LoggingRelayService(RelayService):
             # In the background twistd's parent process says it, and needs the error for that.
             if not self.in_foreground:
                 raise
-            self._log.critical("{reason}", reason=str(error))
-            # The log has taken sys.stderr over; an operator looks at the real one too.
-            (sys.__stderr__ or sys.stderr).write(f"rtmprelay: {error}\n")
+            # The log has taken sys.stderr over; an operator looks at the real one.
+            (sys.__stderr__ or sys.stderr).write(f"rtmprelay: {_listen_error(error)}\n")
             raise SystemExit(1) from error
 
     @override
@@ -118,9 +121,16 @@ class _LoggingRelayService(RelayService):
         return drained
 
     def _show_banner(self) -> None:
-        page, media = _place(self.http_address), _place(self.media_address)
+        http = self.config.http
+        page = _place(http.listen, self.http_address)
+        media = _place(http.media_listen, self.media_address)
         for line in banner(self.config, self.rtmp_listeners, page, media, own_address()):
             _log.info("{banner}", banner=line)
+
+    def set_log_level(self, level: str) -> None:
+        """Log from another level on."""
+        if self.observer is not None:
+            self.observer.set_level(level)
 
     def rotate_log(self) -> None:
         """Begin a new log file, if there is one."""
@@ -214,27 +224,62 @@ def _raise_file_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _place(address: IAddress | None) -> tuple[str, int] | None:
-    """Host and port of a listener; None without one, and for a unix socket."""
+def _place(description: str | None, address: IAddress | None) -> tuple[str, str, int] | None:
+    """Scheme, host and port of a listener for HTTP; None without one, and for a unix socket."""
     port = getattr(address, "port", None)
-    return None if port is None else (host_of(address), port)
+    if description is None or port is None:
+        return None
+    return ("https" if is_tls(description) else "http"), host_of(address), port
 
 
-def _reread(options: Options) -> list[DestinationSettings]:
+def _reread(options: Options, set_level: Callable[[str], None]) -> list[DestinationSettings]:
     """The destinations as the files have them now."""
-    changed = options.reread_settings_file()
-    if changed:
+    applied, waiting = options.reread_settings_file()
+    if applied:
+        _log.info("Changed in the settings file, and in force now: {options}", options=", ".join(applied))
+        set_level(options["log-level"])
+    if waiting:
         _log.warn(
             "Changed in the settings file, and in force after a restart: {options}",
-            options=", ".join(changed),
+            options=", ".join(waiting),
         )
     return options.destinations()
+
+
+def _listen_error(error: Exception) -> str:
+    port = getattr(error, "port", None)
+    if isinstance(port, int):
+        return why_not_listening(getattr(error, "interface", ""), port, getattr(error, "socketError", None))
+    return str(error)
+
+
+def _check_start(options: Options) -> None:
+    """Refuse what cannot be started, while a line about it can still be read."""
+    # In the foreground twistd writes it, too.
+    pid_file = _of_twistd(options, "pidfile")
+    if pid_file:
+        check_pid_file(Path(_of_twistd(options, "rundir") or ".") / pid_file)
+    check_start(options["config"])
+
+
+def _tell_background(options: Options) -> None:
+    """A start in the background says nothing else, and looks as if nothing had happened."""
+    log, pid_file = _of_twistd(options, "logfile") or "twistd.log", _of_twistd(options, "pidfile")
+    stop = f" It stops with: kill $(cat {os.path.relpath(pid_file)})" if pid_file else ""
+    sys.stderr.write(
+        f"rtmprelay starts in the background; its log is {log}.{stop}\n"
+        "To have it here: rtmprelay serve, or twistd -n rtmprelay\n"
+    )
 
 
 def makeService(options: Options) -> RelayService:
     """The service that `twistd rtmprelay` runs."""
     if options["check-destinations"]:
         try_destinations(options["config"].destinations)
+    try:
+        _check_start(options)
+    except ConfigError as problems:
+        raise SystemExit("\n".join(f"rtmprelay: {line}" for line in str(problems).splitlines())) from None
     _raise_file_limit()
     cluster = options["config"].cluster
     if cluster is not None:
@@ -246,10 +291,12 @@ def makeService(options: Options) -> RelayService:
     service.in_foreground = _in_foreground(options)
     service.reread_tokens = options.http_tokens
     if options["relay-config"] or options.settings_file is not None:
-        service.reread = partial(_reread, options)
+        service.reread = partial(_reread, options, service.set_log_level)
         service.reread_pulls = options.pulls
     if not _of_twistd(options, "syslog") and not _of_twistd(options, "logger"):
         out = _log_file(options)
         service.log_file = out if isinstance(out, LogFile) else None
         service.observer = logs.make_observer(cast(TextIO, out), options["log-level"], options["log-format"])
+    if not _in_foreground(options):
+        _tell_background(options)
     return service

@@ -11,7 +11,7 @@ assert player.frames == [...]
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import attrs
@@ -34,6 +34,7 @@ from zope.interface import implementer
 
 from rtmprelay.access.gate import Gate
 from rtmprelay.access.guessing import Ban, GuessGuard, GuessLimits
+from rtmprelay.amf.amf0 import AmfValue
 from rtmprelay.event_bus import EventBus
 from rtmprelay.events import Event
 from rtmprelay.interfaces import IEventSink, IStreamAuthorizer
@@ -48,7 +49,7 @@ from rtmprelay.streams.registry import StreamRegistry
 
 _E = TypeVar("_E", bound=Event)
 
-#: The fill at which Twisted's transports say stop.
+#: Unsent bytes at which Twisted's transports pause their producer.
 _FULL = 65536
 
 
@@ -69,7 +70,6 @@ class MemoryTransport:
         self.aborted = False
 
     def write(self, data: bytes) -> None:
-        """Called by the protocol."""
         if self.aborted:
             return
         self._written.append(data)
@@ -79,7 +79,6 @@ class MemoryTransport:
             self._producer.pauseProducing()
 
     def writeSequence(self, data: Iterable[bytes]) -> None:  # noqa: N802
-        """Called by the protocol."""
         for part in data:
             self.write(part)
 
@@ -106,35 +105,27 @@ class MemoryTransport:
         return self.aborted or (self.closing and not self._size)
 
     def pauseProducing(self) -> None:
-        """Called by the protocol."""
         self.is_read = False
 
     def resumeProducing(self) -> None:
-        """Called by the protocol."""
         self.is_read = True
 
     def registerProducer(self, producer: IProducer, streaming: bool) -> None:  # noqa: N802
-        """Called by the protocol."""
         self._producer = IPushProducer(producer)
 
     def unregisterProducer(self) -> None:  # noqa: N802
-        """Called by the protocol."""
         self._producer = None
 
     def loseConnection(self) -> None:  # noqa: N802
-        """Called by the protocol."""
         self.closing = True
 
     def abortConnection(self) -> None:  # noqa: N802
-        """Called by the protocol."""
         self.closing = self.aborted = True
 
     def getPeer(self) -> IAddress:  # noqa: N802
-        """Called by the protocol."""
         return self._peer
 
     def getHost(self) -> IAddress:  # noqa: N802
-        """Called by the protocol."""
         return IPv4Address("TCP", "192.0.2.254", 1935)
 
 
@@ -147,7 +138,7 @@ class RawConnection:
     lost: bool = False
 
     def lose(self, clean: bool = True) -> None:
-        """The connection goes."""
+        """The connection is lost, after a clean close or without one."""
         if not self.lost:
             self.lost = True
             self.protocol.connectionLost(Failure(ConnectionDone() if clean else ConnectionLost()))
@@ -164,7 +155,7 @@ class MemoryClient:
         self._unread: list[bytes] = []
         #: All media that came in.
         self.frames: list[MediaFrame] = []
-        #: Everything that the server told, oldest first.
+        #: All that the session reported, oldest first.
         self.events: list[SessionReport] = []
 
     @property
@@ -194,7 +185,7 @@ class MemoryClient:
         self._server.pump()
 
     def end(self) -> None:
-        """End on purpose."""
+        """End the publish or play with the commands for that."""
         self.session.end()
         self._server.pump()
 
@@ -211,12 +202,12 @@ class MemoryClient:
         return delivered
 
     def disconnect(self, clean: bool = True) -> None:
-        """Go, without a word."""
+        """Lose the connection without a goodbye."""
         self.connection.lose(clean)
         self._server.pump()
 
     def pump(self) -> bool:
-        """Move what waits, once in each direction; whether anything moved."""
+        """Move what waits, once in each direction. Returns whether anything moved."""
         upstream = self.session.bytes_to_send()
         if upstream:
             self.deliver(upstream)
@@ -244,7 +235,7 @@ class _MemoryLink:
         self._client_lost = False
 
     def pump(self) -> bool:
-        """Move what waits, once in each direction; whether anything moved."""
+        """Move what waits, once in each direction. Returns whether anything moved."""
         upstream = b"" if self._client_lost else self.client_transport.take()
         if upstream and not self._connection.lost:
             self._connection.protocol.dataReceived(upstream)
@@ -254,7 +245,7 @@ class _MemoryLink:
         return bool(upstream or downstream) or self._close()
 
     def _close(self) -> bool:
-        """One end has closed: tell both."""
+        """Close both ends if one has closed. Returns whether that happened now."""
         ended = self.client_transport.closed or self._connection.transport.closed or self._connection.lost
         if not ended or self._client_lost:
             return False
@@ -271,7 +262,7 @@ class MemoryEndpoint:
     def __init__(self, server: MemoryServer) -> None:
         self._server = server
         self.failure: Exception | None = None
-        #: How often somebody wanted to connect.
+        #: How many connections were attempted.
         self.attempts = 0
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:  # noqa: N803
@@ -305,7 +296,7 @@ class MemoryServer:
     ) -> None:
         """Args:
         merging: How frames are joined under load, on the same clock; without it nothing ever waits.
-        authorizers: Who says who may publish and play.
+        authorizers: They decide who may publish and play.
         guess_limits, ban: How guessing keys is slowed down; without them it is not.
         """
         self.clock = clock or Clock()
@@ -320,7 +311,6 @@ class MemoryServer:
         self.links: list[_MemoryLink] = []
 
     def event_happened(self, time: float, event: Event) -> None:
-        """Keep the event."""
         self.events.append(event)
 
     def events_of(self, kind: type[_E]) -> list[_E]:
@@ -328,7 +318,7 @@ class MemoryServer:
         return [event for event in self.events if isinstance(event, kind)]
 
     def open(self, host: str = "192.0.2.1") -> RawConnection | None:
-        """Connect without saying a word; None if the server refuses."""
+        """Connect, and send nothing; None if the server refuses."""
         address = IPv4Address("TCP", host, 50000)
         protocol = self.factory.buildProtocol(address)
         if not isinstance(protocol, RtmpServerProtocol):
@@ -337,12 +327,26 @@ class MemoryServer:
         protocol.makeConnection(transport)
         return RawConnection(protocol, transport)
 
-    def connect(self, app: str = "live", chunk_size: int = 65536, use_digest: bool = True) -> MemoryClient:
-        """Connect to an application."""
+    def connect(
+        self,
+        app: str = "live",
+        chunk_size: int = 65536,
+        use_digest: bool = True,
+        properties: Mapping[str, AmfValue] | None = None,
+    ) -> MemoryClient:
+        """Connect to an application.
+
+        Args:
+            properties: More properties of `connect`.
+        """
         connection = self.open()
         assert connection is not None, "the server refused the connection"
         session = ClientSession(
-            app, f"rtmp://192.0.2.254/{app}", chunk_size=chunk_size, use_digest=use_digest
+            app,
+            f"rtmp://192.0.2.254/{app}",
+            chunk_size=chunk_size,
+            use_digest=use_digest,
+            properties=properties,
         )
         client = MemoryClient(self, connection, session)
         self._clients.append(client)

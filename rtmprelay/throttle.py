@@ -19,7 +19,7 @@ class Throttle:
         self._unreported = 0
 
     def count(self, occurrences: int = 1) -> int:
-        """Count something that happened. The result is how many to report now, these included; 0 to report nothing."""
+        """Count something that happened. Returns how many to report now, these included; 0 to report nothing."""
         self._unreported += occurrences
         now = self._clock.seconds()
         if self._reported_at is not None and now - self._reported_at < self._interval:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from twisted.application.service import IService, MultiService
 from twisted.internet.defer import Deferred
@@ -28,7 +29,7 @@ from rtmprelay.wire.url import RtmpUrl
 
 
 def adopt_services(plugins: Iterable[object], parent: MultiService) -> None:
-    """What has to be started and stopped is, with its parent."""
+    """Make the plugins that are services children of `parent`, so that they start and stop with it."""
     for plugin in plugins:
         if IService.providedBy(plugin):
             plugin.setServiceParent(parent)
@@ -44,7 +45,7 @@ def caller_from_threads(reactor: IReactorTime) -> Callable[..., object]:
 
 
 def event_log(settings: EventLogSettings, events: EventBus, reactor: IReactorTime) -> EventLog | None:
-    """The event log, if there is to be one."""
+    """The event log; None if the settings name no folder."""
     if settings.folder is None:
         return None
     return EventLog(settings.folder, settings, events, reactor, caller_from_threads(reactor))
@@ -79,6 +80,16 @@ def live_media_settings(config: RelayConfig) -> LiveMediaSettings:
         stall_timeout=config.connection_limits.stall_timeout,
         statistics_interval=config.statistics_interval,
     )
+
+
+def written_folders(config: RelayConfig) -> dict[str, Path]:
+    """The folders that the relay writes to, by what they are for. Any stream may be recorded on request."""
+    folders = {"recordings": config.recording.folder}
+    if config.hls.folder is not None:
+        folders["HLS"] = config.hls.folder
+    if config.event_log.folder is not None:
+        folders["events"] = config.event_log.folder
+    return folders
 
 
 def server_settings(config: RelayConfig) -> ServerSettings:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from rtmprelay.errors import RtmpRelayError
+from spark_analytics.engine import leave_pandas_out
 
 #: Each command with what it does; the module of the same name in `spark_analytics.cli` does it.
 COMMANDS = {
@@ -93,4 +94,5 @@ if __name__ == "__main__":
     if "--verbose" not in sys.argv:
         # Libraries would show where they were interrupted.
         logging.getLogger().addHandler(logging.NullHandler())
+    leave_pandas_out()
     sys.exit(main())

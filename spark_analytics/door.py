@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from spark_analytics.catalogue import Catalogue, Snapshot
+from spark_analytics.catalogue import Catalogue
 from spark_analytics.errors import CatalogueError
-from spark_analytics.schemas import TABLES
 from spark_analytics.store.part_files import dataset_of
-from spark_analytics.store.versions import PublishedVersion
+from spark_analytics.store.tables import TABLES
+from spark_analytics.store.versions import PublishedVersion, Snapshot
 
 if TYPE_CHECKING:
     import duckdb

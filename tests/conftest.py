@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -166,3 +168,16 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     key_file.write_bytes(private)
     certificate_file.write_bytes(signed)
     return key_file, certificate_file
+
+
+@pytest.fixture(autouse=True)
+def every_playlist_is_checked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every playlist that a relay in this process sends keeps the rules, whatever the test is about."""
+    if "rtmprelay.outputs.hls.broadcast" not in sys.modules:
+        yield
+        return
+    from tests.hls.every_playlist import EveryPlaylist
+
+    every = EveryPlaylist(monkeypatch)
+    yield
+    every.assert_clean()

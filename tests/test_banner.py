@@ -19,13 +19,17 @@ OWN = "198.51.100.7"
         (
             ("rtmp", "0.0.0.0", 1935),
             OWN,
-            "rtmp://198.51.100.7/APP/NAME (rtmp://127.0.0.1/APP/NAME on this machine)",
+            "rtmp://198.51.100.7/APP/NAME (from every network of this machine; here: rtmp://127.0.0.1/APP/NAME)",
         ),
-        (("rtmp", "0.0.0.0", 1936), None, "rtmp://127.0.0.1:1936/APP/NAME"),
+        (
+            ("rtmp", "0.0.0.0", 1936),
+            None,
+            "rtmp://127.0.0.1:1936/APP/NAME (from every network of this machine)",
+        ),
         (
             ("rtmps", "::", 443),
             OWN,
-            "rtmps://198.51.100.7/APP/NAME (rtmps://127.0.0.1/APP/NAME on this machine)",
+            "rtmps://198.51.100.7/APP/NAME (from every network of this machine; here: rtmps://127.0.0.1/APP/NAME)",
         ),
         (("rtmp", "127.0.0.1", 1935), OWN, "rtmp://127.0.0.1/APP/NAME (from this machine only)"),
         (("rtmp", "2001:db8::7", 1935), OWN, "rtmp://[2001:db8::7]/APP/NAME"),
@@ -43,10 +47,10 @@ def test_banner_names_page_viewers_port_and_recordings(tmp_path: Path) -> None:
         listen=("tcp:1935:interface=127.0.0.1",),
         recording=RecordingSettings(match=("live/*",), folder=tmp_path),
     )
-    assert list(banner(config, [], ("127.0.0.1", 8080), ("0.0.0.0", 8081), OWN)) == [
+    assert list(banner(config, [], ("http", "127.0.0.1", 8080), ("https", "0.0.0.0", 8081), OWN)) == [
         "The page is http://127.0.0.1:8080/ (from this machine only)",
-        "Viewers with a browser watch at http://198.51.100.7:8081/APP/NAME/"
-        " (http://127.0.0.1:8081/APP/NAME/ on this machine)",
+        "Viewers with a browser watch at https://198.51.100.7:8081/APP/NAME/"
+        " (from every network of this machine; here: https://127.0.0.1:8081/APP/NAME/)",
         f"Streams that match live/* are recorded in {tmp_path}",
         "Anybody who reaches a port may publish and play there (--auth)",
     ]

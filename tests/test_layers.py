@@ -60,6 +60,7 @@ ON_TWISTED: dict[str, set[str]] = {
     "outputs.base": BELOW_TWISTED | EVENTS | {"streams"},
     "web.settings": {"errors", "secret", "files", "addresses"},
     "web.server": {
+        "quantities",
         "",
         "errors",
         "secret",
@@ -89,6 +90,7 @@ WEB: dict[str, set[str]] = {
         "",
         "access",
         "errors",
+        "machine",
         "media",
         "amf",
         "flv",
@@ -103,7 +105,7 @@ WEB: dict[str, set[str]] = {
     "web.media_gate": {"access", "secret", "wire", "web.server"} | EVENTS,
     "web.recordings": {"errors", "media", "flv", "mp4", "hls", "web.server", "web.media_gate"},
     "web": EVENTS
-    | {"errors", "secret", "quantities", "wire", "mp4", "hls", "streams", "access", "outputs"}
+    | {"errors", "media", "secret", "quantities", "wire", "mp4", "hls", "streams", "access", "outputs"}
     | {"web.settings", "web.server"}
     | {"web.api", "web.events", "web.metrics", "web.page", "web.recordings", "web.media_gate"},
 }
@@ -115,8 +117,11 @@ JOINING: dict[str, set[str]] = {
     "control": ABOVE_SIBLINGS | SIBLINGS | {"cluster", "web.api"},
     "service": ABOVE_SIBLINGS
     | SIBLINGS
-    | {"cluster", "drain", "listener", "node", "wiring", "config", "logs", "control", "outputs", "web"},
+    | {"cluster", "drain", "listener", "node", "wiring", "config", "logs", "control", "outputs", "web"}
+    | {"stream_summaries"},
     "banner": {"config"},
+    "before_start": {"errors", "config"},
+    "stream_summaries": {"destinations", "events", "streams"},
     "wiring": ABOVE_SIBLINGS | SIBLINGS | {"config", "control", "outputs"},
     "tap": {
         "errors",
@@ -129,6 +134,7 @@ JOINING: dict[str, set[str]] = {
         "logs",
         "config",
         "banner",
+        "before_start",
         "service",
     },
     "screen": set(),
@@ -137,7 +143,7 @@ JOINING: dict[str, set[str]] = {
     | {"demo.test_card", "client", "config", "screen", "service", "web.settings"},
     # It loads servers from outside, as processes of their own.
     "bench": BELOW_TWISTED | {"interfaces", "streams", "rtmp"},
-    "cli": {"", "quantities", "flv", "config", "screen", "tap", "demo"},
+    "cli": {"", "quantities", "flv", "config", "screen", "tap", "demo", "web.settings"},
     "__main__": {"cli"},
 }
 LAYERS = {
@@ -276,7 +282,7 @@ PLANTED = [
     ("rtmprelay.web.server.site", "from rtmprelay.web.api.routes import Routes"),
     ("rtmprelay.web.metrics.collector", "from rtmprelay.web.events.stream import EventStream"),
     ("rtmprelay.errors", "from rtmprelay.media import MediaFrame"),
-    ("spark_analytics.schemas", "from rtmprelay.service import RelayService"),
+    ("spark_analytics.store.schema", "from rtmprelay.service import RelayService"),
     ("rtmprelay.rtmp.server", "from rtmprelay.nowhere import something"),
 ]
 

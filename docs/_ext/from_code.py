@@ -3,40 +3,35 @@
 `.. twistd-options::` has the options of `twistd rtmprelay`, `.. command-line:: MODULE:FUNCTION` those of an argparse
 parser with its commands, `.. relay-fields::` the fields of a destination in the relay configuration, `.. limit-list::`
 all limits, `.. event-list::` all events, `.. plugin-list::` what `--auth` and `--hook` know, `.. interface:: NAME` a
-zope interface, and `.. unreleased::` what is in docs/newsfragments.
+zope interface, and `.. unreleased::` what is in docs/newsfragments. Those of argparse are in `command_lines`, those of
+fields and events in `fields`.
 """
 
 from __future__ import annotations
 
-import argparse
-import functools
 import importlib
 import inspect
-import json
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import attrs
-from docutils import nodes
+from command_lines import CommandLine
+from directive import FromCode, comments_of, indented, plain, table
 from docutils.parsers.rst import directives
+from fields import EventList, PullFields, RelayFields
 from sphinx.application import Sphinx
-from sphinx.pycode import ModuleAnalyzer
-from sphinx.util.docutils import SphinxDirective
 from twisted.plugin import getPlugins
 from zope.interface import Interface
 from zope.interface.interface import InterfaceClass, Method
 
 import rtmprelay_plugins
-from rtmprelay import __version__, events
+from rtmprelay import __version__
 from rtmprelay.config import relay as config
 from rtmprelay.config.options import Options
-from rtmprelay.destinations import config_file
 from rtmprelay.interfaces import IEventSinkFactory, IStreamAuthorizerFactory
-from rtmprelay.pulls import config_file as pull_entries
 
 #: What the options of `twistd rtmprelay` take; Twisted does not know it.
 _VALUES = {
@@ -88,46 +83,6 @@ _VALUES = {
 }
 
 
-def indented(text: str) -> list[str]:
-    """Lines as the content of a directive."""
-    return [f"   {line}" if line else "" for line in inspect.cleandoc(text).splitlines()]
-
-
-def plain(text: str) -> str:
-    """Text of the code as it is: in the pages a star or a bar would begin something."""
-    return re.sub(r"([*|:\\])", r"\\\1", text)
-
-
-@functools.cache
-def comments_of(module: str) -> dict[tuple[str, str], str]:
-    """The `#:` comments of a module, by class and attribute."""
-    found = ModuleAnalyzer.for_module(module).find_attr_docs()
-    return {place: " ".join(lines).strip() for place, lines in found.items()}
-
-
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]], widths: str) -> Iterator[str]:
-    """A table, row by row."""
-    yield ".. list-table::"
-    yield f"   :header-rows: 1\n   :widths: {widths}"
-    for row in [head, *rows]:
-        yield ""
-        for number, cell in enumerate(row):
-            yield f"   {'*' if number == 0 else ' '} - {cell}"
-    yield ""
-
-
-class FromCode(SphinxDirective):
-    """A directive whose content is made from the code."""
-
-    def lines(self) -> Iterator[str]:
-        """The content, as reStructuredText."""
-        raise NotImplementedError
-
-    def run(self) -> list[nodes.Node]:
-        """Read what was made."""
-        return self.parse_text_to_nodes("\n".join(self.lines()), allow_section_headings=True)
-
-
 @attrs.frozen
 class TwistdOption:
     """One option of `twistd rtmprelay`."""
@@ -170,98 +125,6 @@ class TwistdOptions(FromCode):
                 yield ""
                 yield f"   Default: ``{option.default}``"
             yield ""
-
-
-class CommandLine(FromCode):
-    """What the `--help` of an argparse program says, command by command."""
-
-    required_arguments = 1
-
-    def lines(self) -> Iterator[str]:
-        """Each command with its options."""
-        module, _, function = self.arguments[0].partition(":")
-        parser: argparse.ArgumentParser = getattr(importlib.import_module(module), function)()
-        for command, of_command in subparsers(parser).items():
-            program = f"{parser.prog} {command}"
-            yield f".. program:: {program}"
-            yield ""
-            yield f".. rubric:: {program}"
-            yield ""
-            yield of_command.description or ""
-            yield ""
-            yield from arguments_of(of_command)
-
-
-def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The commands of a program."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            return dict(action.choices)
-    return {}
-
-
-def arguments_of(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Each option of a command with its help."""
-    for action in parser._actions:
-        if set(action.option_strings) & {"-h", "--help"}:
-            continue
-        takes = (
-            parser._get_formatter()._format_args(action, argument_name(action)) if action.nargs != 0 else ""
-        )
-        names = [f"{name} {takes}".strip() for name in action.option_strings] or [takes]
-        yield f".. option:: {', '.join(names)}"
-        yield ""
-        help_text = (action.help or "") % {**vars(action), "prog": parser.prog}
-        yield from indented((help_text[:1].upper() + help_text[1:] + ".") if help_text else "")
-        yield ""
-
-
-def argument_name(action: argparse.Action) -> str:
-    """What stands for the value of an argument."""
-    if action.choices:
-        return "|".join(map(str, action.choices))
-    if isinstance(action.metavar, str):
-        return action.metavar
-    return action.dest.upper()
-
-
-class RelayFields(FromCode):
-    """What a destination in the relay configuration can say."""
-
-    entry: type[attrs.AttrsInstance] = config_file._DestinationEntry
-
-    def lines(self) -> Iterator[str]:
-        """Each field with its type, its default and its meaning."""
-        entry = self.entry
-        meanings = comments_of(entry.__module__)
-        rows = [
-            (
-                f"``{field.name}``",
-                type_name(field).removesuffix(" or null"),
-                default_of(field),
-                meanings[entry.__name__, field.name],
-            )
-            for field in attrs.fields(entry)
-        ]
-        yield from table(("field", "type", "default", "meaning"), rows, "22 14 14 50")
-
-
-class PullFields(RelayFields):
-    """What a pull in the relay configuration can say."""
-
-    entry = pull_entries._PullEntry
-
-
-def default_of(field: attrs.Attribute[Any]) -> str:
-    """What holds if the file does not say it, in JSON."""
-    default = field.default
-    if default is attrs.NOTHING:
-        return "must be there"
-    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
-        default = default.factory()
-    if isinstance(default, float):
-        default = int(default) if default.is_integer() else default
-    return "none" if default is None else f"``{json.dumps(default)}``"
 
 
 #: Fields of a group of limits that are none.
@@ -307,57 +170,13 @@ class LimitList(FromCode):
 
 
 def as_limit(value: float | None) -> str:
-    """A value as an operator would write it behind `--limit NAME=`."""
+    """A value as an operator would write it after `--limit NAME=`."""
     if value is None:
         return "none"
     for unit, size in (("M", 1024 * 1024), ("K", 1024)):
         if isinstance(value, int) and value >= 16 * 1024 and value % size == 0:
             return f"{value // size}{unit}"
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-class EventList(FromCode):
-    """All events of `rtmprelay.events`."""
-
-    def lines(self) -> Iterator[str]:
-        """Each event with its meaning, its level, what the log says, and its fields."""
-        groups = get_args(events.AnyEvent)
-        for kind in [kind for group in groups for kind in events.event_types() if issubclass(kind, group)]:
-            yield f"``{kind.name}``" + (" (warning)" if kind.level == "warn" else "")
-            yield from indented(kind.__doc__ or "")
-            yield ""
-            # How numbers are rounded does not matter here.
-            sentence = re.sub(r"\{(\w+)[^}]*\}", r"{\1}", kind.sentence)
-            yield f"   The log says: *{plain(sentence)}*"
-            yield ""
-            for field in attrs.fields(kind):
-                comment = event_field_comment(kind, field.name)
-                yield f"   - ``{field.name}``: {type_name(field)}" + (f". {comment}" if comment else "")
-            yield ""
-
-
-def event_field_comment(kind: type[events.Event], field: str) -> str | None:
-    """The `#:` comment of a field, which may be in the class of the event's group."""
-    for owner in kind.__mro__:
-        comment = comments_of(owner.__module__).get((owner.__name__, field)) if owner is not object else None
-        if comment is not None:
-            return comment
-    return None
-
-
-def type_name(field: attrs.Attribute[Any]) -> str:
-    """The type of a field in JSON's words."""
-    names = {
-        "str": "text",
-        "int": "whole number",
-        "float": "number",
-        "bool": "true or false",
-        "None": "null",
-        "list[str]": "list of text",
-        "dict[str, Any]": "object",
-    }
-    parts = str(field.type).split(" | ")
-    return " or ".join(names.get(part, f"``{part}``") for part in parts)
 
 
 class PluginList(FromCode):
@@ -425,7 +244,7 @@ def hide_colons(
 def show_colons(
     _app: Sphinx, _what: str, _name: str, _object: object, _options: object, lines: list[str]
 ) -> None:
-    """Behind napoleon, put them back."""
+    """Put them back after napoleon."""
     lines[:] = [line.replace(_HIDDEN_COLON, ":") for line in lines]
 
 

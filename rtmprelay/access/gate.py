@@ -48,13 +48,13 @@ class Gate:
         """
         self._authorizers = tuple(authorizers)
         self.placement: IStreamPlacement | None = None
-        #: Why nobody new may publish or play, but other nodes; None while the relay is open.
+        #: Why nobody may begin to publish or play, except for other nodes; None while the relay is open.
         self.closed_because: str | None = None
         #: The authorizers that know users and their passwords.
         self.directories = tuple(one for one in authorizers if IUserDirectory.providedBy(one))
         self._clock = clock
         self._timeout = timeout
-        #: Also checks the credentials that are no matter of the authorizers, such as the login.
+        #: Also used for credentials that no authorizer sees, such as those of RTMP's login.
         self.guard = guard
 
     @property
@@ -73,7 +73,7 @@ class Gate:
         return Deferred.fromCoroutine(self._ask_all(request)).addErrback(self._failed, "gate")
 
     def ask_again(self, request: AccessRequest) -> Deferred[Verdict]:
-        """Ask the authorizers about somebody who is in: that is no guess, and nothing new."""
+        """Ask the authorizers about a client that is already in: nothing is delayed, and no stream is fetched."""
         if _is_vouched_for(request):
             return succeed(ALLOWED)
         return Deferred.fromCoroutine(self._authorize(request))
@@ -90,7 +90,7 @@ class Gate:
         return ALLOWED
 
     async def _check_credentials(self, request: AccessRequest) -> Verdict:
-        """Ask the authorizers; an answer that something is wrong comes late."""
+        """Ask the authorizers; wrong credentials are refused late."""
         if self.guard is None or not self._authorizers:
             return await self._authorize(request)
         return await self.guard.check(
@@ -146,7 +146,7 @@ def _is_vouched_for(request: AccessRequest) -> bool:
 
 
 def _is_wrong(request: AccessRequest, verdict: Verdict) -> bool:
-    """Whether a client brought something, and it was not the right thing."""
+    """Whether the client sent credentials, and they were wrong."""
     return not verdict.allowed and verdict != CANNOT_TELL and not request.credentials.are_missing
 
 

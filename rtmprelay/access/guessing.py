@@ -1,7 +1,7 @@
-"""Makes guessing keys, passwords and tokens slow, by address, without making anybody wait who brings a right one.
+"""Makes guessing keys, passwords and tokens slow for each address, and delays nobody who has the right one.
 
-An answer that something is wrong comes late, and while too many of them are due to one address its next attempts are
-not even checked: they wait for their turn. So an attacker who opens a thousand connections gets no further.
+Wrong credentials are refused late. While too many refusals to one address are being delayed, its next attempts are not
+even checked: they wait for their turn. So an attacker gains nothing by opening a thousand connections.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rtmprelay.quantities import quoted, read_duration
 
 _T = TypeVar("_T")
 
-#: Addresses that are remembered. Who has more of them guesses faster, but each costs an address.
+#: Addresses that are remembered. An attacker who owns more of them guesses faster.
 _MOST_ADDRESSES = 10_000
 
 #: Each wrong answer takes this many times as long as the one before.
@@ -35,7 +35,7 @@ _MOST_WAITING = 20
 #: Seconds between two events about the same address.
 _EVENT_INTERVAL = 60.0
 
-#: Seconds between two looks at whether it is somebody's turn.
+#: Seconds between two checks whether an attempt may go on, at the least.
 _SHORTEST_WAIT = 0.05
 
 
@@ -43,19 +43,19 @@ _SHORTEST_WAIT = 0.05
 class GuessLimits:
     """How fast one address may try keys, passwords and tokens."""
 
-    #: Wrong answers that are due to one address at the same time; each takes a second or more.
+    #: Refusals to one address that may be delayed at the same time, each by a second or more.
     guesses_at_once: int = 5
-    #: Seconds until the first wrong answer; each takes half as long again as the one before.
+    #: Seconds before the first refusal; each one takes half as long again as the one before.
     guess_delay: float = 1.0
-    #: Seconds until a wrong answer at the most: encoders give up after 10.
+    #: Seconds before a refusal at the most: encoders give up after 10.
     longest_guess_delay: float = 8.0
-    #: Seconds without a wrong one after which the answers are quick again.
+    #: Seconds without a wrong attempt after which refusals are quick again.
     guess_memory: float = 600.0
 
 
 @attrs.frozen
 class Ban:
-    """Shut out an address that sends so many wrong ones within so many seconds, for as many seconds."""
+    """Shuts out an address that makes `count` wrong attempts within `seconds`, for as many seconds."""
 
     count: int
     seconds: float
@@ -65,7 +65,7 @@ def read_ban(text: str) -> Ban:
     """The value of `--ban`, such as `20/10m`.
 
     Raises:
-        ConfigError: It is something else.
+        ConfigError: The text has another form.
     """
     match = re.fullmatch(r"(\d{1,6})/(.+)", text, re.ASCII)
     if match is None or int(match[1]) < 1:
@@ -79,18 +79,18 @@ class _Address:
 
     wrong: int = 0
     last_wrong: float = 0.0
-    #: When the wrong answers that are due will have been given.
+    #: When each refusal that is being delayed will be sent.
     due: list[float] = attrs.field(factory=list)
     checking: int = 0
     waiting: int = 0
-    told_at: float | None = None
-    #: When the last wrong ones came, as far as a ban needs that.
+    reported_at: float | None = None
+    #: When the latest wrong attempts came; only a ban needs them.
     times: deque[float] = attrs.field(factory=deque)
     banned_until: float = 0.0
 
 
 class GuessGuard:
-    """Checks credentials for everything that asks for some: RTMP, its login, and HTTP."""
+    """Delays refusals for all that check credentials: RTMP, its login, and HTTP."""
 
     def __init__(
         self,
@@ -109,7 +109,6 @@ class GuessGuard:
         self.unchecked = 0
 
     def is_banned(self, host: str) -> bool:
-        """Whether this address is shut out now."""
         if self._ban is None:
             return False
         address = self._addresses.get(address_group(host))
@@ -118,7 +117,7 @@ class GuessGuard:
     async def check(
         self, host: str, check: Callable[[], Awaitable[_T]], is_wrong: Callable[[_T], bool], refusal: _T
     ) -> _T:
-        """The outcome of a check: at once if it is right, and late if it is wrong.
+        """The outcome of a check, at once if the credentials are right and late if they are wrong.
 
         Args:
             refusal: The outcome for an address that is shut out, or has too many attempts waiting.
@@ -158,7 +157,7 @@ class GuessGuard:
             address.waiting -= 1
 
     def _note_wrong(self, group: str) -> float:
-        """Count something wrong. The result is how many seconds the answer takes."""
+        """Count a wrong attempt. Returns after how many seconds it is refused."""
         self.wrong += 1
         limits, now = self._limits, self._clock.seconds()
         address = self._addresses.get(group)
@@ -171,20 +170,20 @@ class GuessGuard:
             address.wrong = 0
         address.wrong += 1
         address.last_wrong = now
-        # Bounded, because a large power is no float any more.
+        # Bounded: a larger power does not fit into a float.
         growth = _GROWTH ** min(address.wrong - 1, 50)
         delay = min(limits.longest_guess_delay, limits.guess_delay * growth)
         address.due.append(now + delay)
-        self._tell_slowed(group, address, delay, now)
+        self._report_slowed(group, address, delay, now)
         if self._ban is not None:
             self._count_for_ban(self._ban, group, address, now)
         return delay
 
-    def _tell_slowed(self, group: str, address: _Address, delay: float, now: float) -> None:
+    def _report_slowed(self, group: str, address: _Address, delay: float, now: float) -> None:
         if address.wrong < self._limits.guesses_at_once:
             return
-        if address.told_at is None or now - address.told_at >= _EVENT_INTERVAL:
-            address.told_at = now
+        if address.reported_at is None or now - address.reported_at >= _EVENT_INTERVAL:
+            address.reported_at = now
             self._events.publish(GuessingSlowed(peer=group, wrong=address.wrong, delay=delay))
 
     def _count_for_ban(self, ban: Ban, group: str, address: _Address, now: float) -> None:

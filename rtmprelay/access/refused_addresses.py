@@ -1,6 +1,6 @@
-"""Addresses that are over a limit for one address: whether that is an attack or an office, the operator has to know.
+"""Addresses that exceed a limit for one address. The operator decides whether that is an attack or an office.
 
-Refused connections are told as events once a second. This keeps, for /health and the page, which addresses they came
+Refused connections are reported as events once a second. This keeps, for /health and the page, which addresses they came
 from, which limit it was, and what to set if many clients share the address.
 """
 
@@ -22,7 +22,7 @@ _MOST_SHOWN = 20
 
 @attrs.frozen
 class RefusedAddress:
-    """An address that was over a limit in the last minutes."""
+    """An address that exceeded a limit in the last minutes."""
 
     address: str
     #: The name of the limit.
@@ -38,7 +38,7 @@ class RefusedAddress:
 
 
 def advice_for(limit: str) -> str:
-    """What to set if an address that goes over a limit is that of many clients."""
+    """What to set if many clients share an address that exceeds a limit."""
     if limit.endswith("per_address"):
         proxy = (
             "--trusted-proxy if it is a proxy"
@@ -56,14 +56,14 @@ class _Refusals:
 
 
 class RefusedAddresses:
-    """Remembers the last addresses that were over a limit for one address."""
+    """Remembers the latest addresses that exceeded a limit for one address."""
 
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
         self._refusals: OrderedDict[tuple[str, str], _Refusals] = OrderedDict()
 
     def note(self, host: str, limit: str) -> None:
-        """Something was refused to a client at this address."""
+        """Count a refusal to a client at this address."""
         if not limit.endswith("per_address"):
             return
         key = (address_group(host), limit)

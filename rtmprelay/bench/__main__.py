@@ -17,7 +17,7 @@ import attrs
 
 from rtmprelay.bench import report
 from rtmprelay.bench.cases import QUICK, Plan, cases
-from rtmprelay.bench.hls import measure_hls
+from rtmprelay.bench.hls import measure_cached, measure_hls, varnish_is_there
 from rtmprelay.bench.measurement import allow_many_files, measure
 from rtmprelay.bench.plot import cpu_plot, latency_plot
 from rtmprelay.bench.profiling import as_text
@@ -134,11 +134,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _measure_hls(options: argparse.Namespace) -> int:
     allow_many_files()
     failed = 0
+    seconds = options.seconds or 8.0
     for part in ("333ms", "200ms"):
-        for viewers in options.players or (1, 100):
-            figures = measure_hls(viewers, options.seconds or 8.0, part)
+        for viewers in (0, *(options.players or (1, 100))):
+            figures = measure_hls(viewers, seconds, part)
             failed += figures.failed
             sys.stdout.write("\n".join(figures.lines()) + "\n")
+    if varnish_is_there():
+        cached = measure_cached(200, seconds)
+        failed += cached.failed
+        sys.stdout.write("\n".join(cached.lines()) + "\n")
+    else:
+        progress(
+            "Varnish is not installed, or its documented file is not here: nothing is measured behind a cache"
+        )
     return FAILED if failed else 0
 
 

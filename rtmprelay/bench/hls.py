@@ -6,9 +6,18 @@ The viewers do what players of low-latency HLS do: a blocked request for the pla
 from __future__ import annotations
 
 import http.client
+import os
 import re
+import shutil
+import socket
+import subprocess
 import threading
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import urljoin
 
 import attrs
@@ -18,7 +27,7 @@ from rtmprelay.bench.processes import sample
 from rtmprelay.bench.servers import Contestant, Extras, RunningServer, free_port
 from rtmprelay.bench.stream import MEASURED, STAMP_SIZE, read_stamp
 from rtmprelay.bench.tasks import PlayTask, PublishTask, Received, Sent, percentile_ms
-from rtmprelay.bench.workers import Workers
+from rtmprelay.bench.workers import BenchError, Workers
 
 _INDEX = f"/{APP}/bench0/index.m3u8"
 _READY_WITHIN = 60.0
@@ -28,6 +37,10 @@ _WARM_UP = 5.0
 
 _PART = re.compile(r'#EXT-X-PART:DURATION=[\d.]+,URI="([^"]+)"')
 _SEQUENCE = re.compile(r"#EXT-X-MEDIA-SEQUENCE:(\d+)")
+_RESPONSES = re.compile(r"^rtmprelay_http_responses_total\{[^}]*\} (\S+)$", re.MULTILINE)
+
+#: Varnish as the documents say, in a checkout of the source.
+VARNISH_FILE = Path(__file__).parents[2] / "docs" / "examples" / "hls-varnish.vcl"
 
 
 @attrs.frozen
@@ -36,8 +49,9 @@ class HlsFigures:
 
     Attributes:
         newest_ms: How old the newest frame of each part was when a viewer had it; sorted.
-        oldest_ms: The same for the oldest frame: the length of the part more.
-        player_p99_ms: How old frames were at most, but for one in a hundred, at a player of RTMP beside the viewers.
+        oldest_ms: The same for the oldest frame of each part: older by the length of the part.
+        player_p99_ms: The age of frames at an RTMP player beside the viewers, 99th percentile.
+        joined: Segments whose parts were compared with them, and how many of these were the same byte for byte.
     """
 
     viewers: int
@@ -49,9 +63,12 @@ class HlsFigures:
     newest_ms: list[float]
     oldest_ms: list[float]
     player_p99_ms: float | None = None
+    joined: tuple[int, int] = (0, 0)
 
     def lines(self) -> list[str]:
-        """The figures as text."""
+        beside = f"  p99 at a player of RTMP beside them: {self.player_p99_ms or 0.0:.1f} ms"
+        if not self.viewers:
+            return ["no viewers of HLS", beside]
         return [
             f"{self.viewers} viewers of HLS, {self.seconds:.0f} s, part {_middle(self.newest_ms, self.oldest_ms):.0f} ms",
             f"  {self.requests / self.seconds:.0f} requests a second, {self.gigabits / self.seconds:.3f} Gbit/s,"
@@ -59,7 +76,26 @@ class HlsFigures:
             f"  age of the newest frame of a part at the viewer: median {_share(self.newest_ms, 0.5):.1f} ms,"
             f" p99 {_share(self.newest_ms, 0.99):.1f} ms",
             f"  age of its oldest frame: median {_share(self.oldest_ms, 0.5):.0f} ms, p99 {_share(self.oldest_ms, 0.99):.0f} ms",
-            f"  p99 at a player of RTMP beside them: {self.player_p99_ms or 0.0:.1f} ms",
+            beside,
+            f"  parts joined are the segment, byte for byte: {self.joined[1]} of {self.joined[0]} segments",
+        ]
+
+
+@attrs.frozen
+class CachedFigures:
+    """What reached the relay of what viewers behind a cache asked for."""
+
+    viewers: int
+    asked: int
+    distinct: int
+    reached: int
+    failed: int
+
+    def lines(self) -> list[str]:
+        return [
+            f"{self.viewers} viewers of HLS behind Varnish: {self.asked} requests for {self.distinct} addresses,"
+            f" {self.reached} reached the relay: {self.reached / max(1, self.distinct):.2f} for each,"
+            f" {self.failed} requests failed"
         ]
 
 
@@ -79,6 +115,7 @@ class _Viewer(threading.Thread):
         self._connection = http.client.HTTPConnection(HOST, port, timeout=20)
         self._until = until
         self.requests = self.bytes = self.failed = 0
+        self.addresses: Counter[str] = Counter()
         self.newest_ms: list[float] = []
         self.oldest_ms: list[float] = []
 
@@ -95,6 +132,7 @@ class _Viewer(threading.Thread):
         response = self._connection.getresponse()
         body = response.read()
         self.requests += 1
+        self.addresses[path] += 1
         self.bytes += len(body)
         if response.status != 200:
             self.failed += 1
@@ -107,7 +145,8 @@ class _Viewer(threading.Thread):
         seen = set(_PART.findall(text))
         while time.monotonic() < self._until:
             segment, part = _next_part(text)
-            text = self._get(f"{path}&_HLS_msn={segment}&_HLS_part={part}&_HLS_skip=YES").decode()
+            sign = "&" if "?" in path else "?"
+            text = self._get(f"{path}{sign}_HLS_msn={segment}&_HLS_part={part}&_HLS_skip=YES").decode()
             if not text:
                 return
             for uri in _PART.findall(text):
@@ -161,6 +200,7 @@ def measure_hls(viewers: int, seconds: float, part: str) -> HlsFigures:
         received = player.result("received", Received, _READY_WITHIN)
         for viewer in crowd:
             viewer.join(20)
+        joined = _compare_joined(port) if viewers else (0, 0)
     passed = after.at - before.at
     return HlsFigures(
         viewers,
@@ -172,4 +212,107 @@ def measure_hls(viewers: int, seconds: float, part: str) -> HlsFigures:
         sorted(age for viewer in crowd for age in viewer.newest_ms),
         sorted(age for viewer in crowd for age in viewer.oldest_ms),
         percentile_ms(received.latency, 0.99),
+        joined,
     )
+
+
+def _compare_joined(port: int) -> tuple[int, int]:
+    """How many segments have parts in the playlist, and how many of these are their parts, one after the other."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=20)
+
+    def get(path: str) -> bytes:
+        connection.request("GET", path)
+        return connection.getresponse().read()
+
+    path = urljoin(_INDEX, get(_INDEX).decode().strip().rpartition("\n")[2])
+    compared = same = 0
+    parts: list[str] = []
+    for line in get(path).decode().splitlines():
+        if found := _PART.match(line):
+            parts.append(urljoin(path, found[1]))
+        elif line and not line.startswith("#"):
+            if parts:
+                compared += 1
+                same += b"".join(map(get, parts)) == get(urljoin(path, line))
+            parts = []
+    connection.close()
+    return compared, same
+
+
+def varnish_is_there() -> bool:
+    """Whether Varnish can be started as the documents say (Debian: varnish)."""
+    return shutil.which("varnishd") is not None and VARNISH_FILE.exists()
+
+
+def measure_cached(viewers: int, seconds: float) -> CachedFigures:
+    """Start a server, one publisher, Varnish in front of it, and so many viewers."""
+    port, status, front = free_port(), free_port(), free_port()
+    options = ("--hls", "*", "--hls-anonymous", "--http-media", f"{HOST}:{port}")
+    contestant = Contestant("rtmprelay with HLS", (*options, "--http-status", f"{HOST}:{status}"))
+    with (
+        Workers() as workers,
+        RunningServer(contestant, Extras()) as server,
+        _varnish(port, front),
+    ):
+        publisher = workers.start("publishers", PublishTask(server.port, 1, 4096))
+        publisher.wait_for("ready", _READY_WITHIN)
+        for order in ("warm up", "open"):
+            publisher.order(order)
+            time.sleep(_WARM_UP)
+        before = _responses(status)
+        until = time.monotonic() + seconds
+        crowd = [_Viewer(front, until) for _ in range(viewers)]
+        for viewer in crowd:
+            viewer.start()
+        for viewer in crowd:
+            viewer.join(seconds + 60)
+        # The question itself is one of them.
+        reached = _responses(status) - before - 1
+        publisher.order("close")
+        publisher.result("sent", Sent, _READY_WITHIN)
+    addresses = sum((viewer.addresses for viewer in crowd), Counter[str]())
+    failed = sum(viewer.failed for viewer in crowd)
+    return CachedFigures(viewers, addresses.total(), len(addresses), reached, failed)
+
+
+def _responses(port: int) -> int:
+    """How many requests the relay has answered."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=20)
+    connection.request("GET", "/metrics")
+    text = connection.getresponse().read().decode()
+    connection.close()
+    return int(sum(map(float, _RESPONSES.findall(text))))
+
+
+@contextmanager
+def _varnish(relay: int, front: int) -> Iterator[None]:
+    """Varnish with the documented file, between two ports."""
+    with TemporaryDirectory(prefix="rtmprelay-bench-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        text = VARNISH_FILE.read_text().replace('.port = "8081"', f'.port = "{relay}"')
+        (folder / "hls.vcl").write_text(text)
+        command = ["varnishd", "-F", "-a", f"{HOST}:{front}", "-f", str(folder / "hls.vcl")]
+        command += ["-n", str(folder / "varnish"), "-s", "malloc,64m", "-s", "Transient=malloc,64m"]
+        command += [] if os.geteuid() == 0 else ["-j", "none"]
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            _await_port(front, process)
+            yield
+        finally:
+            process.terminate()
+            process.wait(15)
+
+
+def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _READY_WITHIN
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            socket.create_connection((HOST, port), 5).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise BenchError("Varnish did not start")

@@ -160,9 +160,9 @@ def _curve(number: int, line: PlotLine, unit: str, place: _Place) -> list[str]:
     joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     parts = [f'<polyline class="s{number}" points="{joined}"/>']
     for (x, y), (players, value) in zip(places, line.points, strict=True):
-        told = escape(f"{line.name}, {players} players: {value:.3g} {unit}")
+        text = escape(f"{line.name}, {players} players: {value:.3g} {unit}")
         parts.append(
-            f'<circle class="s{number}" cx="{x:.1f}" cy="{y:.1f}" r="4"><title>{told}</title></circle>'
+            f'<circle class="s{number}" cx="{x:.1f}" cy="{y:.1f}" r="4"><title>{text}</title></circle>'
         )
     return parts
 

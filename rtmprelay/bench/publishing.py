@@ -73,7 +73,6 @@ class Publisher:
         self._will_measure = measured
 
     def fall_silent(self) -> None:
-        """Send nothing more."""
         self._due = {MediaKind.VIDEO: _NEVER, MediaKind.AUDIO: _NEVER}
 
     @property

@@ -94,8 +94,6 @@ class ReceiveWorker:
 
 
 class PlayWorker(ReceiveWorker):
-    """Players."""
-
     def __init__(self, control: WorkerControl, task: PlayTask) -> None:
         super().__init__(control)
         self._task = task

@@ -84,15 +84,15 @@ def notes(comparisons: Sequence[Comparison]) -> list[str]:
     for comparison in comparisons:
         rows = [*comparison.ours, *([comparison.nginx] if comparison.nginx else [])]
         for row in rows:
-            told = f"{comparison.case.title}, {row.contestant.name}"
-            found += [f"{told}: not measured: {error}" for error in row.errors]
-            found += [f"{told}: too noisy to tell ({doubt})" for doubt in row.doubts()]
+            label = f"{comparison.case.title}, {row.contestant.name}"
+            found += [f"{label}: not measured: {error}" for error in row.errors]
+            found += [f"{label}: too noisy to tell ({doubt})" for doubt in row.doubts()]
             corrupt = row.total(lambda run: run.corrupt)
             if corrupt:
-                found.append(f"{told}: {corrupt} frames were not what was sent")
+                found.append(f"{label}: {corrupt} frames were not what was sent")
             unread = row.total(lambda run: run.unread_bytes)
             if unread:
-                found.append(f"{told}: {unread} bytes were not read at the end")
+                found.append(f"{label}: {unread} bytes were not read at the end")
     if any(comparison.nginx is None for comparison in comparisons):
         found.append(
             "nginx-rtmp was not measured (Debian: nginx and libnginx-mod-rtmp), so there are no ratios"

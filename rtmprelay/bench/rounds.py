@@ -38,12 +38,10 @@ class ResultRow:
     errors: list[str] = attrs.field(factory=list)
 
     def median(self, figure: Callable[[Run], float | None]) -> float | None:
-        """The median of a figure over all rounds."""
         values = [value for run in self.runs.values() if (value := figure(run)) is not None]
         return statistics.median(values) if values else None
 
     def total(self, figure: Callable[[Run], int | None]) -> int | None:
-        """The sum of a figure over all rounds."""
         values = [value for run in self.runs.values() if (value := figure(run)) is not None]
         return sum(values) if values else None
 

@@ -131,7 +131,6 @@ class RunningServer:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process is gone."""
         return self._process is None or self._process.poll() is not None
 
     def recordings(self) -> list[Path]:
@@ -175,7 +174,7 @@ class RunningServer:
         return False
 
     def stop(self) -> None:
-        """End it with SIGTERM; if that does not help, kill its process group."""
+        """End the server with SIGTERM; if that does not help, kill its process group."""
         process = self._process
         if process is None:
             return

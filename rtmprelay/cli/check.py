@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 from rtmprelay.config.options import Options
 from rtmprelay.config.relay import DEFAULT_LISTEN
 from rtmprelay.tap import try_destinations
+from rtmprelay.web.settings import TOKEN_VARIABLE
 
 #: Options whose values may hold secrets; `-` is shown instead.
-_SECRET = frozenset({"http-token"})
+_SECRET = frozenset({"http-token", "http-read-token"})
 
 #: Their values are the name of a plugin, and an argument that may hold secrets.
 _PLUGINS = frozenset({"auth", "hook"})
@@ -50,14 +52,44 @@ def _rows(options: Options, arguments: Sequence[str]) -> Iterator[tuple[str, str
             values = [DEFAULT_LISTEN]
         if option in given:
             origin = "command line"
+        elif (
+            option == "http-token" and options["http-status"] and not values and TOKEN_VARIABLE in os.environ
+        ):
+            values, origin = ["environment"], f"{TOKEN_VARIABLE} in the environment"
         elif option in lines and settings is not None:
             origin = f"{settings.path}, line {lines[option]}"
         else:
             origin = "default"
         yield option, ", ".join(_shown(option, value) for value in values) or "-", origin
-    if settings is not None and settings.destinations:
-        names = ", ".join(destination.name for destination in settings.destinations)
-        yield "destinations", names, str(settings.path)
+    yield from _limits(options)
+    yield from _destinations(options)
+
+
+def _limits(options: Options) -> Iterator[tuple[str, str, str]]:
+    """The limits that were changed; `serve --help-limits` lists all."""
+    settings = options.settings_file
+    of_file = [one for one in settings.settings if one.option == "limit"] if settings is not None else []
+    lines = {one.value: one.line for one in of_file}
+    for limit in options["limit"]:
+        name, _, value = limit.partition("=")
+        where = f"{settings.path}, line {lines[limit]}" if settings and limit in lines else "command line"
+        yield f"limit {name}", value, where
+
+
+def _destinations(options: Options) -> Iterator[tuple[str, str, str]]:
+    settings = options.settings_file
+    destinations = options["config"].destinations
+    # That is the order in which they are read.
+    of_file = len(settings.destinations) if settings is not None else 0
+    of_options = len(destinations) - len(options["relay-to"])
+    for number, destination in enumerate(destinations):
+        origin = str(options["relay-config"])
+        if settings is not None and number < of_file:
+            origin = str(settings.path)
+        elif number >= of_options:
+            origin = "relay-to"
+        state = "" if destination.enabled else " (disabled)"
+        yield f"destination {destination.name}", f"{destination.url}{state}", origin
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -65,13 +97,24 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _shown(option: str, value: Any) -> str:
-    if option in _SECRET:
+    if option in _SECRET and not str(value).startswith("file:"):
         return "(set, not shown)"
     if option in _PLUGINS:
         return f"{str(value).partition(':')[0]}:..."
+    if option == "pull":
+        glob, _, url = str(value).partition("=")
+        return f"{glob}={_without_key(url)}"
+    if option == "cluster" and "://" in str(value):
+        return _without_user(str(value))
     if option == "relay-to":
         return _without_key(str(value))
     return "yes" if value is True or (value == 1 and option != "chunk-size") else str(value)
+
+
+def _without_user(url: str) -> str:
+    """An address without the user and the password in it."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 def _without_key(url: str) -> str:

@@ -14,11 +14,15 @@ _rtmprelay() {{
   if [ "$COMP_CWORD" = 1 ]; then COMPREPLY=($(compgen -W "{commands}" -- "$word"))
   else case "${{COMP_WORDS[1]}}:$word" in
     {with_options}) COMPREPLY=($(compgen -W "{options}" -- "$word")) ;;
-    recordings:*) [ "$COMP_CWORD" = 2 ] && COMPREPLY=($(compgen -W "list check repair" -- "$word")) ;;
+    recordings:*) [ "$COMP_CWORD" = 2 ] && COMPREPLY=($(compgen -W "{actions}" -- "$word")) ;;
+    completion:*) COMPREPLY=($(compgen -W "{shells}" -- "$word")) ;;
   esac; fi
 }}
 complete -o default -F _rtmprelay rtmprelay
 """
+
+_SHELLS = ("bash", "zsh", "fish")
+_ACTIONS = ("list", "check", "repair")
 
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n" + _BASH
 
@@ -27,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         'In bash or zsh: eval "$(rtmprelay completion bash)"; in fish: rtmprelay completion fish | source'
     )
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+    parser.add_argument("shell", choices=_SHELLS)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -40,12 +44,19 @@ def _like_bash(template: str) -> str:
     return template.format(
         commands=" ".join(COMMANDS),
         options=" ".join(f"--{option.name}" for option in option_helps()),
+        actions=" ".join(_ACTIONS),
+        shells=" ".join(_SHELLS),
         with_options="|".join(f"{command}:-*" for command in SERVER_OPTIONS),
     )
 
 
 def _fish() -> str:
     lines = ["complete -c rtmprelay -f -n __fish_use_subcommand -a " + _quoted(" ".join(COMMANDS))]
+    for command, words in (("recordings", _ACTIONS), ("completion", _SHELLS)):
+        nothing_yet = (
+            f"__fish_seen_subcommand_from {command}; and not __fish_seen_subcommand_from {' '.join(words)}"
+        )
+        lines.append(f"complete -c rtmprelay -f -n '{nothing_yet}' -a '{' '.join(words)}'")
     for option in option_helps():
         value = " -r" if option.takes_value else ""
         seen = " ".join(SERVER_OPTIONS)

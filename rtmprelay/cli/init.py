@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 from rtmprelay.cli.options_help import OptionHelp, option_helps
+from rtmprelay.config.help import GROUPS
 
 _HEAD = """\
 # Settings of rtmprelay. Start it with: rtmprelay serve --config {name}
@@ -34,6 +36,19 @@ _TAIL = """
 
 #: What to show for an option that has no default.
 _EXAMPLES = {
+    "app-quota": '["live=50G"]',
+    "ban": '"20/10m"',
+    "cluster": '"redis://directory:6379/0"',
+    "cluster-secret": '"file:cluster.secret"',
+    "cluster-when-lost": '"accept"',
+    "http-read-token": '"file:read-token.txt"',
+    "keep-free": '"5%"',
+    "max-event-log-size": '"10G"',
+    "node-name": '"edge-1"',
+    "node-url": '"rtmp://10.0.0.1:1935"',
+    "pull": '["live/*=rtmp://origin.example/live/{name}"]',
+    "recheck": '"5m"',
+    "trusted-proxy": '["10.0.0.0/8"]',
     "auth": '["keys-file:keys.json"]',
     "event-log": '"events"',
     "event-log-size": '"64M"',
@@ -65,13 +80,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     path: Path = options.file
     try:
-        with path.open("x", encoding="utf-8") as file:
+        # For its owner only: keys are written into it.
+        with os.fdopen(
+            os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+        ) as file:
             file.write(settings_text(path.name))
     except FileExistsError:
         sys.stderr.write(f"rtmprelay init: {path} is there already, and stays as it is\n")
         return 1
-    except OSError as error:
-        sys.stderr.write(f"rtmprelay init: {path}: {error.strerror}\n")
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"rtmprelay init: {path}: {getattr(error, 'strerror', None) or error}\n")
         return 1
     sys.stdout.write(f"{path} is written; start with: rtmprelay serve --config {path}\n")
     return 0
@@ -83,10 +101,14 @@ def settings_text(name: str) -> str:
 
 
 def _blocks() -> Iterator[str]:
-    for option in option_helps():
-        if option.in_file:
-            comment = textwrap.fill(option.text, 98, initial_indent="# ", subsequent_indent="# ")
-            yield f"\n{comment}\n# {option.name} = {_example(option)}\n"
+    options = {option.name: option for option in option_helps() if option.in_file}
+    for group, names in GROUPS.items():
+        yield f"\n# -- {group} {'-' * (98 - len(group))}\n"
+        for name in names:
+            if name in options:
+                text = options[name].text
+                comment = textwrap.fill(text, 98, initial_indent="# ", subsequent_indent="# ")
+                yield f"\n{comment}\n# {name} = {_example(options[name])}\n"
 
 
 def _example(option: OptionHelp) -> str:

@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Collection, Sequence
+from difflib import get_close_matches
 from types import ModuleType
 
 from rtmprelay import __version__
@@ -60,12 +61,27 @@ def _module(command: str) -> ModuleType:
     return importlib.import_module(f"rtmprelay.cli.{command}")
 
 
+def _unknown_command(words: Sequence[str]) -> str | None:
+    """What is wrong with the first word, if it is neither a command nor an option of this one."""
+    if not words or words[0] in COMMANDS or words[0] in ("-h", "--help", "--version"):
+        return None
+    if words[0].startswith("-"):
+        return f"options stand after a command: rtmprelay serve {words[0]} ... (see rtmprelay --help)"
+    near = get_close_matches(words[0], COMMANDS, n=1, cutoff=0.6)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"there is no command {words[0]!r}{hint} (there are {', '.join(COMMANDS)})"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status. Without a command, say which there are."""
     words = [*(sys.argv[1:] if arguments is None else arguments)]
     if words and words[0] in SERVER_OPTIONS:
         status: int = _module(words[0]).run(words[1:])
         return status
+    problem = _unknown_command(words)
+    if problem is not None:
+        sys.stderr.write(f"rtmprelay: {problem}\n")
+        return 2
     parser = make_parser(words[:1])
     options = parser.parse_args(words)
     if options.command is None:
@@ -80,6 +96,16 @@ def entry() -> None:
     try:
         status = main()
         sys.stdout.flush()
+    except KeyboardInterrupt:
+        status = 130
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.partition(".")[0] == "rtmprelay":
+            raise
+        sys.stderr.write(
+            f"rtmprelay: this Python ({sys.executable}) has no {missing.name.partition('.')[0]}: use the one that rtmprelay is"
+            " installed in, such as venv/bin/rtmprelay, or install it with pip install .\n"
+        )
+        status = 1
     except BrokenPipeError:
         # `rtmprelay ... | head` has seen enough. Python would complain when it flushes at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from http.client import HTTPException
 from typing import Any
 
 from rtmprelay.screen import Screen
@@ -58,12 +59,18 @@ def run(options: argparse.Namespace) -> int:
     except StatusError as error:
         sys.stderr.write(f"rtmprelay status: {error}\n")
         return 1
+    except (KeyError, TypeError, AttributeError):
+        sys.stderr.write(f"rtmprelay status: what answers at {url} is no relay of this version\n")
+        return 1
     except KeyboardInterrupt:
         return 0
 
 
 def _ask(url: str, name: str) -> Any:
-    request = urllib.request.Request(f"{url.rstrip('/')}/{name}")
+    try:
+        request = urllib.request.Request(f"{url.rstrip('/')}/{name}")
+    except ValueError as error:
+        raise StatusError(f"{url!r} is not an address such as http://127.0.0.1:8080: {error}") from None
     token = os.environ.get("RTMPRELAY_HTTP_TOKEN")
     if token:
         request.add_header("Authorization", f"Bearer {token}")
@@ -75,7 +82,7 @@ def _ask(url: str, name: str) -> Any:
             return json.loads(error.read(_LARGEST_ANSWER))
         hint = "; put the token into RTMPRELAY_HTTP_TOKEN" if error.code in (401, 403) else ""
         raise StatusError(f"{url} answered {error.code}{hint}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise StatusError(
             f"no relay answers at {url} ({getattr(reason, 'strerror', None) or reason}); it has to be started"
@@ -90,16 +97,18 @@ def lines(document: Mapping[str, Any], columns: int) -> list[str]:
     players = sum(one["players"] for one in streams)
     counts = ((len(streams), "live stream"), (players, "player"), (len(destinations), "destination"))
     head = ", ".join(f"{count} {what}" if count == 1 else f"{count} {what}s" for count, what in counts)
-    made = [head, ""]
+    made = [f"rtmprelay {document['health']['version']}: {head}"]
+    made += [f"Warning: {warning}" for warning in document["health"].get("warnings", ())]
+    made.append("")
     made += _table(
-        ("stream", "video", "audio", "kbit/s", "fps", "players", "live for"),
+        ("stream", "video", "audio", "kbit/s", "fps", "players", "recorded", "live for"),
         [_stream(one) for one in streams],
     )
     if destinations:
         made += [
             "",
             *_table(
-                ("destination", "state", "kbit/s", "dropped", "note"),
+                ("destination", "state", "kbit/s", "frames dropped", "note"),
                 [_destination(one) for one in destinations],
             ),
         ]
@@ -116,6 +125,7 @@ def _stream(one: Mapping[str, Any]) -> tuple[str, ...]:
         _number(one["bitrate_kbps"]),
         _number(one["fps"]),
         str(one["players"]),
+        "yes" if one["recording"] else "no",
         _duration(one["duration"]),
     )
 
@@ -126,8 +136,20 @@ def _destination(one: Mapping[str, Any]) -> tuple[str, ...]:
         one["status"],
         _number(one["bitrate_kbps"]),
         str(one["messages_dropped"]),
-        one["last_error"] or "",
+        _failure(one),
     )
+
+
+def _failure(one: Mapping[str, Any]) -> str:
+    """What went wrong last, how often in a row, and what follows."""
+    if not one["last_error"]:
+        return ""
+    times = f" ({one['failures']} times)" if one["failures"] > 1 else ""
+    if one["given_up"]:
+        return f"{one['last_error']}{times}, given up"
+    waits = one["next_attempt_in"]
+    follows = "" if waits is None else f", next attempt in {waits:.0f} s"
+    return f"{one['last_error']}{times}{follows}"
 
 
 def _number(value: float | None) -> str:

@@ -17,6 +17,9 @@ _TIMEOUT = 5.0
 
 _PREFIX = "{rtmprelay}:"
 
+#: Bytes of an answer. Records are some hundred; a server that is no Redis must not fill the memory.
+_LARGEST_ANSWER = 65_536
+
 #: Seconds between two looks at the lease of a node of the same name: one that was killed loses it.
 _LOOK_AGAIN = 0.5
 
@@ -40,12 +43,11 @@ class _Connection:
         kind, text = line[:1], line[1:].strip()
         if kind == b"-":
             raise ConfigError(text.decode("utf-8", "replace")[:80])
-        if kind == b":":
+        if kind == b":" and text.isdigit():
             return int(text)
         if kind == b"+":
-            return text.decode()
-        if kind == b"$" and text.lstrip(b"-").isdigit():
-            size = int(text)
+            return text.decode("utf-8", "replace")
+        if kind == b"$" and text.lstrip(b"-").isdigit() and (size := int(text)) <= _LARGEST_ANSWER:
             return None if size < 0 else self._file.read(size + 2)[:-2].decode("utf-8", "replace")
         raise ConfigError("it does not speak the Redis protocol")
 
@@ -83,9 +85,15 @@ def _wait_for_name(directory: _Connection, name: str) -> None:
     deadline = time.monotonic() + LEASE + 2 * _LOOK_AGAIN
     while True:
         record = directory.ask("HGET", _PREFIX + "nodes", name)
-        node = json.loads(record) if isinstance(record, str) else None
-        if node is None or not directory.ask("EXISTS", f"{_PREFIX}lease:{node['instance']}"):
+        if not isinstance(record, str):
+            return
+        try:
+            node = json.loads(record)
+            instance, url = str(node["instance"]), str(node["url"])
+        except (ValueError, TypeError, KeyError):
+            raise ConfigError(f"its record of the node {name!r} cannot be read") from None
+        if not directory.ask("EXISTS", f"{_PREFIX}lease:{instance}"):
             return
         if time.monotonic() >= deadline:
-            raise ConfigError(f"another node is called {name!r} ({node['url']}); give --node-name")
+            raise ConfigError(f"another node is called {name!r} ({url}); give --node-name")
         time.sleep(_LOOK_AGAIN)

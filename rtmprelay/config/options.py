@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
-from twisted.internet.endpoints import serverFromString
 from twisted.python.usage import UsageError
 from typing_extensions import override
 
@@ -17,6 +16,7 @@ from rtmprelay.access.guessing import read_ban
 from rtmprelay.addresses import read_proxies
 from rtmprelay.config import hls as hls_options
 from rtmprelay.config import relay as config
+from rtmprelay.config.effects import options_without_effect, read_stream_glob
 from rtmprelay.config.first_start import command_line_warnings
 from rtmprelay.config.limits import limits_help, with_limits
 from rtmprelay.config.nodes import cluster_settings, node_name, read_all_pulls
@@ -69,6 +69,8 @@ class Options(OptionsOrFile):
         "hls-variants",
     )
 
+    changeable = ("relay-to", "relay-config", "pull", "http-token", "http-read-token", "log-level")
+
     synopsis = "[--listen ENDPOINT ...] [--relay-to URL ...] [options]"
 
     longdesc = (
@@ -76,7 +78,8 @@ class Options(OptionsOrFile):
         " destination gets the stream too. URL is rtmp[s]://HOST/APP/KEY, or rtmp[s]://HOST/APP to publish there"
         " under the stream's own name. ENDPOINT is a Twisted endpoint description (tcp:1935,"
         " ssl:443:privateKey=KEY:certKey=CERT, unix:PATH, systemd:domain=INET:index=0, haproxy:tcp:1935) or a short"
-        " form: 1935, :1935, HOST:1935. The log options apply to twistd; twist has log options of its own."
+        " form: 1935, :1935, HOST:1935. TIME is 90s, 30m, 12h or 7d; SIZE is 64M or 100G; GLOB matches"
+        " APP/NAME, such as 'live/*'. The log options apply to rtmprelay serve and twistd; twist has its own."
     )
 
     optParameters = PARAMETERS
@@ -149,9 +152,11 @@ class Options(OptionsOrFile):
     def postOptions(self) -> None:
         self._one_of("log-level", logs.LEVELS)
         self._one_of("log-format", logs.FORMATS)
+        for mistake in options_without_effect(self, self.all_given()):
+            raise UsageError(mistake)
         endpoints = self["listen"] or [config.DEFAULT_LISTEN]
         relay = config.RelayConfig(
-            listen=tuple(self._checked("listen", one, _listen_description) for one in endpoints),
+            listen=tuple(self._checked("listen", one, config.usable_listener) for one in endpoints),
             chunk_size=self._checked("chunk-size", str(self["chunk-size"]), config.chunk_size),
             merge_window=self._checked("merge-window", self["merge-window"], config.merge_window),
             destinations=self._initial_destinations(),
@@ -230,8 +235,8 @@ class Options(OptionsOrFile):
 
     def http(self) -> HttpSettings:
         """What is served over HTTP, and who may ask for it."""
-        listen = self._optional("http-status", _http_description)
-        media_listen = self._optional("http-media", _listen_description)
+        listen = self._optional("http-status", config.usable_http_listener)
+        media_listen = self._optional("http-media", config.usable_listener)
         try:
             token, read_token_ = self.http_tokens()
         except ConfigError as error:
@@ -281,7 +286,7 @@ class Options(OptionsOrFile):
         if self["hls"] and not (self["http-status"] or self["http-media"]):
             raise UsageError("--hls needs --http-media or --http-status, which say where viewers are served")
         return HlsSettings(
-            match=tuple(self["hls"]),
+            match=tuple(self._checked("hls", one, read_stream_glob) for one in self["hls"]),
             part=self._checked("hls-part", self["hls-part"], read_part),
             segment=self._checked("hls-segment", self["hls-segment"], read_segment),
             window=self._checked(
@@ -299,7 +304,7 @@ class Options(OptionsOrFile):
         """Which streams are recorded, where to, and how long recordings are kept."""
         recording = RecordingSettings(
             record_all=bool(self["record-all"]),
-            match=tuple(self["record"]),
+            match=tuple(self._checked("record", one, read_stream_glob) for one in self["record"]),
             folder=Path(self["record-dir"]),
             segment_duration=self._optional(
                 "segment-duration", lambda text: read_duration(text, SHORTEST_SEGMENT)
@@ -338,6 +343,8 @@ class Options(OptionsOrFile):
     def _plugins(self, option: str, make: Callable[[str, object], Any]) -> tuple[Any, ...]:
         from twisted.internet import reactor
 
+        if not self.makes_plugins:
+            return ()
         return tuple(
             self._checked(option, specification, lambda text: make(text, reactor))
             for specification in self[option]
@@ -363,29 +370,3 @@ def _app_quota(text: str) -> tuple[str, int]:
     if not equals:
         raise ConfigError(f"{quoted(text)} is not an app and a size such as live=50G")
     return app, read_size(size)
-
-
-def _listen_description(text: str) -> str:
-    return _usable(text, config.listen_description(text))
-
-
-def _http_description(text: str) -> str:
-    return _usable(text, config.http_description(text))
-
-
-def _usable(text: str, description: str) -> str:
-    """Check an endpoint description as far as that is possible without opening the port."""
-    from twisted.internet import reactor
-
-    try:
-        serverFromString(reactor, description)
-    except (IndexError, KeyError) as error:
-        if not description.startswith("systemd:"):
-            raise ConfigError(f"{text!r} is not an endpoint to listen on: {error}") from error
-        raise ConfigError(f"{text!r}: systemd has opened no socket with this index or name") from error
-    except Exception as error:
-        reason = str(error) or type(error).__name__
-        if reason.startswith("Unknown endpoint type"):
-            reason = "write a port, HOST:PORT, or a Twisted endpoint description such as tcp:1935"
-        raise ConfigError(f"{text!r} is not an endpoint to listen on: {reason}") from error
-    return description

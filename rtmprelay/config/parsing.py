@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import getopt
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-import attrs
 from twisted.python.usage import Options, UsageError
 from typing_extensions import override
 
+from rtmprelay.config.help import grouped_help
 from rtmprelay.config.settings_file import KnownOptions, SettingsFile, read_settings_file, suggestion
 from rtmprelay.errors import ConfigError
 
@@ -20,6 +22,12 @@ from rtmprelay.errors import ConfigError
 _NOT_IN_A_FILE = frozenset(
     {"config", "check-destinations", "help", "help-limits", "help-plugins", "limit", "version"}
 )
+
+#: More are not told at once.
+_MOST_MISTAKES = 20
+
+#: Of options that are Twisted's own.
+_HELP = {"help": "Print this, and exit.", "version": "Print the version, and exit."}
 
 #: What people try, and what it is called here.
 _OTHER_NAMES = {
@@ -41,8 +49,17 @@ class OptionsOrFile(Options):
     #: The options that may be given several times.
     repeatable: ClassVar[Sequence[str]] = ()
 
+    #: What the help says before the options.
+    longdesc: ClassVar[str] = ""
+
+    #: The options that may change while the server runs.
+    changeable: ClassVar[Sequence[str]] = ()
+
     #: What the settings file says, if there is one.
     settings_file: SettingsFile | None = None
+
+    #: Whether plugins are made; not when a file that has changed is only examined.
+    makes_plugins = True
 
     _arguments: Sequence[str] = ()
 
@@ -65,7 +82,19 @@ class OptionsOrFile(Options):
             raise SystemExit("\n".join(f"rtmprelay: {line}" for line in str(mistakes).splitlines())) from None
         error = self._parse(given)
         if error is not None:
-            raise SystemExit("\n".join(self._mistakes(given, error)))
+            raise SystemExit("\n".join(self.mistakes(given, error)))
+
+    @override
+    def getUsage(self, width: int | None = None) -> str:
+        """The help, in groups. Twisted's own lists the options by the alphabet."""
+        texts = {
+            name: " ".join(str(self.docs.get(name) or _HELP[name]).split())
+            for long in self.longOpt
+            for name in [long.rstrip("=")]
+        }
+        columns = width or shutil.get_terminal_size().columns
+        description = "\n".join(textwrap.wrap(self.longdesc, columns))
+        return "\n".join([description, "", *grouped_help(texts, self.defaults, self.command, columns)])
 
     def _parse(self, given: Sequence[str]) -> UsageError | None:
         settings = self.settings_file
@@ -91,19 +120,36 @@ class OptionsOrFile(Options):
         paths = [path for name, path in self._named(given) if name == "--config"]
         return read_settings_file(Path(paths[-1]), self.known_options()) if paths else None
 
-    def reread_settings_file(self) -> list[str]:
-        """Read the settings file again; the options that have changed since the start.
+    def reread_settings_file(self) -> tuple[list[str], list[str]]:
+        """Read the settings file again. The result names the options that were changed, and those that need a restart.
 
         Raises:
             ConfigError: With a line for each mistake in it; then what was read before stays.
         """
         newer = self.read_settings_file(self._arguments)
         if newer is None or self.settings_file is None:
-            return []
+            return [], []
+        fresh = type(self)()
+        fresh.makes_plugins = False
+        fresh.settings_file = newer
+        error = fresh._parse(self._arguments)
+        if error is not None:
+            raise ConfigError("\n".join(fresh.mistakes(self._arguments, error)))
         changed = self.settings_file.changed_options(newer)
-        # Only destinations can change while the server runs: the other settings stay those of the start.
-        self.settings_file = attrs.evolve(self.settings_file, destinations=newer.destinations)
-        return changed
+        applied = [option for option in changed if option in self.changeable]
+        for option in applied:
+            self[option] = fresh[option]
+        self.settings_file = self.settings_file.updated(newer, self.changeable)
+        decided = self.given(self._arguments)
+        return (
+            [option for option in applied if option not in decided],
+            [option for option in changed if option not in applied and option not in decided],
+        )
+
+    def all_given(self) -> set[str]:
+        """The names of the options on the command line and in the settings file."""
+        settings = self.settings_file.settings if self.settings_file is not None else ()
+        return self.given(self._arguments) | {one.option for one in settings}
 
     def given(self, arguments: Sequence[str]) -> set[str]:
         """The names of the options on the command line."""
@@ -116,31 +162,84 @@ class OptionsOrFile(Options):
         repeatable = others & set(self.repeatable)
         return KnownOptions(frozenset(flags), frozenset(others - repeatable), frozenset(repeatable))
 
-    def _mistakes(self, given: Sequence[str], first: UsageError) -> list[str]:
-        """A line for each bad value: settings of the file are left out one by one until nothing is wrong."""
-        lines = []
-        error: UsageError | None = first
+    def mistakes(self, given: Sequence[str], first: UsageError) -> list[str]:
+        """A line for each mistake: what is wrong is left out, one by one, until nothing is."""
+        of_file: list[str] = []
+        of_line: list[str] = []
+        words = list(given)
         settings = self.settings_file
-        while error is not None:
-            setting = None if settings is None else settings.named_in(str(error))
-            if setting is None or settings is None:
-                lines.append(f"rtmprelay: {error}{self._hint(str(error))} (see {self.command} --help)")
-                break
-            lines.append(f"rtmprelay: {settings.path}, line {setting.line}: {error}")
-            settings = settings.without(setting)
+        error: UsageError | None = first
+        while error is not None and len(of_file) + len(of_line) < _MOST_MISTAKES:
+            text = str(error)
+            setting = None if settings is None else settings.named_in(text)
+            fewer = self._without_mistake(words, text)
+            if setting is not None and settings is not None and (fewer is None or not _names(text, words)):
+                of_file.append(f"rtmprelay: {settings.path}, line {setting.line}: {text}")
+                settings = settings.without(setting)
+            else:
+                of_line.append(f"rtmprelay: {text}{self._hint(text)}")
+                if fewer is None:
+                    break
+                words = fewer
             without = type(self)()
+            without.makes_plugins = self.makes_plugins
             without.settings_file = settings
-            error = without._parse(given)
-        return lines
+            error = without._parse(words)
+        if of_line:
+            of_line[-1] += f" (see {self.command} --help)"
+        return of_file + of_line
+
+    def _without_mistake(self, words: list[str], error: str) -> list[str] | None:
+        """The words of the command line without the one that an error is about; None if that is not known."""
+        unknown = re.match(r"option (--?[\w-]+) (?:not recognized|requires argument|must not have)", error)
+        if unknown is not None:
+            for number, word in enumerate(words):
+                if word.partition("=")[0] == unknown[1] or word[:2] == unknown[1]:
+                    has_value = words[number + 1 : number + 2] and not words[number + 1].startswith("-")
+                    return words[:number] + words[number + (2 if has_value and "=" not in word else 1) :]
+            return None
+        named = self._named(words)
+        about = [pair for pair in named if _is_about(error, pair[0])]
+        # Of several values of one option the message quotes the bad one, or gives its number.
+        wrong = next((pair for pair in about if pair[1] and pair[1] in error), None)
+        number_of = re.search(r"\(number (\d+)\)", error)
+        if wrong is None and number_of is not None and int(number_of[1]) <= len(about):
+            wrong = about[int(number_of[1]) - 1]
+        wrong = wrong or next(iter(about), None)
+        if wrong is None:
+            return None
+        position = next(number for number, pair in enumerate(named) if pair is wrong)
+        kept = named[:position] + named[position + 1 :]
+        takes_value = {one.rstrip("=") for one in self.longOpt if one.endswith("=")}
+        return [word for name, value in kept for word in _words(name, value, name.lstrip("-") in takes_value)]
 
     def _hint(self, error: str) -> str:
         """What the operator may have meant by an option that does not exist."""
+        if error == "Wrong number of arguments.":
+            return " Everything is said with options: their names begin with --"
         unknown = re.fullmatch(r"option (--?)([\w-]+) not recognized", error)
         if unknown is None:
             return ""
         dashes, name = unknown.groups()
         if dashes == "-" and self.command.startswith("twistd"):
             return ": options of twistd itself, such as -n, stand before the word rtmprelay"
+        if dashes == "-":
+            return ": there are no short options, and it runs in the foreground anyway"
         if name in _OTHER_NAMES:
-            return f"; did you mean '{_OTHER_NAMES[name]}'?"
-        return suggestion(name, [name.rstrip("=") for name in self.longOpt])
+            return f"; did you mean --{_OTHER_NAMES[name]}?"
+        return suggestion(name, [one.rstrip("=") for one in self.longOpt], "--")
+
+
+def _is_about(error: str, option: str) -> bool:
+    """Whether the first option that an error names is this one."""
+    named = re.search(r"--[\w-]+", error)
+    return named is not None and named[0] == option
+
+
+def _names(error: str, words: Sequence[str]) -> bool:
+    """Whether the option that an error is about is on the command line."""
+    return any(_is_about(error, word.partition("=")[0]) for word in words)
+
+
+def _words(name: str, value: str, takes_value: bool) -> list[str]:
+    return [name, value] if takes_value else [name]

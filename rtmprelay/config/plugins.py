@@ -11,6 +11,7 @@ from twisted.python.modules import getModule
 from zope.interface import Interface
 
 import rtmprelay_plugins
+from rtmprelay.config.settings_file import suggestion
 from rtmprelay.errors import ConfigError
 from rtmprelay.interfaces import (
     IEventSink,
@@ -45,8 +46,12 @@ def _make(specification: str, interface: type[Interface], reactor: object) -> An
     factory = factories.get(name)
     if factory is None:
         known = ", ".join(sorted(factories)) or "none"
+        if name in ("http", "https"):
+            raise ConfigError(f"write http:{specification}: the name of the plugin comes before its argument")
         broken = "".join(f"; {one}" for one in broken_modules())
-        raise ConfigError(f"unknown plugin {name!r}; known plugins: {known} (see --help-plugins){broken}")
+        raise ConfigError(
+            f"unknown plugin {name!r}{suggestion(name, [*factories])}; known plugins: {known} (see --help-plugins){broken}"
+        )
     try:
         return factory.make(argument, reactor)
     except ConfigError as error:

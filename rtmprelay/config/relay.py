@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import attrs
+from twisted.internet.endpoints import serverFromString
 
 from rtmprelay.access.guessing import Ban, GuessLimits
 from rtmprelay.cluster.settings import ClusterSettings
@@ -36,6 +37,9 @@ _SHORT_FORM = re.compile(r"(?P<host>\[[^\]]+\]|[^:/=]*):(?P<port>\d+)")
 
 #: `tcp:1935` looks like `HOST:PORT` and is a Twisted endpoint description.
 _ENDPOINT_TYPES = frozenset({"tcp", "tcp6", "ssl", "unix"})
+
+#: A host without a port, which people write for `--listen`.
+_HOST = re.compile(r"[A-Za-z0-9.-]+")
 
 #: A longer window saves nothing more, and viewers notice the delay.
 LONGEST_MERGE_WINDOW_MS = 1000
@@ -106,6 +110,11 @@ class RelayConfig:
     statistics_interval: float = 30.0
 
 
+def is_tls(description: str) -> bool:
+    """Whether a listener speaks TLS, as far as its endpoint description tells."""
+    return description.removeprefix("haproxy:").startswith(("ssl:", "tls:"))
+
+
 def http_description(text: str) -> str:
     """The endpoint description for HTTP. Without a host it is loopback: HTTP shows a lot and allows changes."""
     return listen_description(text, default_host="127.0.0.1")
@@ -125,6 +134,37 @@ def listen_description(text: str, default_host: str = "") -> str:
     host = short["host"].strip("[]") or default_host
     interface = ":interface=" + host.replace(":", r"\:") if host else ""
     return _with_backlog(f"tcp:{port}{interface}")
+
+
+def usable_listener(text: str) -> str:
+    """The endpoint description for `--listen`, checked as far as that is possible without opening the port."""
+    return _usable(text, listen_description(text))
+
+
+def usable_http_listener(text: str) -> str:
+    """The same for `--http-status`, which is for this machine if no host is given."""
+    return _usable(text, http_description(text))
+
+
+def _usable(text: str, description: str) -> str:
+    """Check an endpoint description as far as that is possible without opening the port."""
+    from twisted.internet import reactor
+
+    try:
+        serverFromString(reactor, description)
+    except (IndexError, KeyError) as error:
+        if not description.startswith("systemd:"):
+            raise ConfigError(f"{text!r} is not an endpoint to listen on: {error}") from error
+        raise ConfigError(f"{text!r}: systemd has opened no socket with this index or name") from error
+    except Exception as error:
+        reason = str(error) or type(error).__name__
+        if isinstance(error, OSError) and error.filename:
+            reason = f"{error.filename!r} cannot be read: {error.strerror}"
+        elif reason.startswith("Unknown endpoint type") or isinstance(error, ValueError):
+            meant = f" (did you mean {text}:1935?)" if _HOST.fullmatch(text) else ""
+            reason = f"write a port, HOST:PORT, or a Twisted endpoint description such as tcp:1935{meant}"
+        raise ConfigError(f"{text!r} is not an endpoint to listen on: {reason}") from error
+    return description
 
 
 def _port(text: str) -> int:

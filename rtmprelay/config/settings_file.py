@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -27,7 +28,7 @@ from typing import Any
 import attrs
 
 from rtmprelay.destinations.config_file import parse_relay_config
-from rtmprelay.destinations.settings import DestinationSettings
+from rtmprelay.destinations.settings import DestinationSettings, refuse_duplicates
 from rtmprelay.errors import ConfigError
 from rtmprelay.files.secret_file import read_text
 
@@ -89,6 +90,12 @@ class SettingsFile:
 
     def without(self, unwanted: Setting) -> SettingsFile:
         return attrs.evolve(self, settings=tuple(one for one in self.settings if one is not unwanted))
+
+    def updated(self, newer: SettingsFile, options: Collection[str]) -> SettingsFile:
+        """With the destinations of a newer version of the file, and with its values for these options."""
+        kept = [one for one in self.settings if one.option not in options]
+        new = [one for one in newer.settings if one.option in options]
+        return attrs.evolve(self, settings=(*kept, *new), destinations=newer.destinations)
 
     def named_in(self, message: str) -> Setting | None:
         """The setting that an error message is about."""
@@ -177,29 +184,52 @@ class _Reader:
             self._settings.append(Setting(name, f"{prefix}{value}", line))
 
     def _read_destinations(self, entries: object) -> list[DestinationSettings]:
-        try:
-            text = json.dumps({_DESTINATIONS: entries}, default=str)
-            return parse_relay_config(text, folder=self._path.parent)
-        except ConfigError as error:
-            line = self._lines.get((_DESTINATIONS, ""), self._lines.get(("", _DESTINATIONS), 1))
-            self._mistake(line, str(error))
+        if not isinstance(entries, list):
+            self._mistake(
+                self._lines.get(("", _DESTINATIONS), 1),
+                f"{_DESTINATIONS} is a list of tables: write [[{_DESTINATIONS}]]",
+            )
             return []
+        found: list[DestinationSettings] = []
+        for number, entry in enumerate(entries):
+            table = f"{_DESTINATIONS}[{number}]"
+            line = self._lines.get((table, ""), self._lines.get(("", _DESTINATIONS), 1))
+            try:
+                text = json.dumps({_DESTINATIONS: [entry]}, default=str)
+                found += parse_relay_config(text, folder=self._path.parent)
+                refuse_duplicates(found)
+            except ConfigError as error:
+                # Alone in a list of its own, the entry was number 0.
+                for mistake in str(error).replace(f"{_DESTINATIONS}[0]", table).split("; "):
+                    self._mistake(self._line_of_field(table, mistake, line), mistake)
+        return found
+
+    def _line_of_field(self, table: str, mistake: str, line: int) -> int:
+        """The line of the field that a mistake names; else that of its table."""
+        lines = [self._lines.get((table, word)) for word in re.findall(r"[a-z_]+", mistake)]
+        return next((one for one in lines if one is not None), line)
 
 
 def _line_numbers(text: str) -> dict[tuple[str, str], int]:
-    """The line of each table and key; the first one, where there are several."""
+    """The line of each table and key; the tables of a list are `name[0]`, `name[1]` ..."""
     found: dict[tuple[str, str], int] = {}
+    counts: Counter[str] = Counter()
     table = ""
     for number, line in enumerate(text.splitlines(), 1):
         if (match := _TABLE.fullmatch(line)) is not None:
             table = match[1].strip('"')
+            if line.lstrip().startswith("[["):
+                counts[table] += 1
+                table = f"{table}[{counts[table] - 1}]"
             found.setdefault((table, ""), number)
         elif (match := _ASSIGNMENT.match(line)) is not None:
             found.setdefault((table, match[1]), number)
     return found
 
 
-def suggestion(name: str, known: Sequence[str]) -> str:
+def suggestion(name: str, known: Sequence[str], dashes: str = "") -> str:
     """The end of an error message about an unknown name: the nearest known one, if it is near."""
     near = get_close_matches(name, known, n=1, cutoff=0.7)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    if not near:
+        return ""
+    return f"; did you mean {dashes}{near[0]}?" if dashes else f"; did you mean {near[0]!r}?"

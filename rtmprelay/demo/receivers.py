@@ -28,7 +28,6 @@ LOOPBACK = "tcp:0:interface=127.0.0.1"
 
 
 def port_of(address: object) -> int:
-    """The port of a listener."""
     return cast(IPv4Address, address).port
 
 
@@ -47,7 +46,6 @@ class Receiver:
     _rate: Rate = attrs.field(factory=Rate, init=False)
 
     def row(self, now: float) -> Row:
-        """Its row of the table."""
         tape = self.tape
         media = DIFFERS if tape.difference is not None else IDENTICAL if tape.messages else ""
         return Row(
@@ -82,7 +80,6 @@ class DestinationServer(RelayService):
 
     @property
     def url(self) -> str:
-        """The URL to stream to."""
         return f"rtmp://127.0.0.1:{port_of(self.addresses[0])}/live/demo"
 
 
@@ -142,7 +139,6 @@ class RecordingReceiver(Receiver):
         relay.events.add_sink(self)
 
     def event_happened(self, time: float, event: Event) -> None:
-        """Keep the events of the recording."""
         match event:
             case RecordingStarted():
                 self.path = event.path

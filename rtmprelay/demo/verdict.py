@@ -79,7 +79,6 @@ class DemoVerdict:
         )
 
     def lines(self) -> list[str]:
-        """The verdict as text."""
         lines = [
             f"Sent {self.messages} audio and video messages ({self.bytes} bytes) in {self.seconds:.1f} s,"
             f" digest {self.digest[:_SHORT_DIGEST]}"

@@ -20,6 +20,7 @@ import attrs
 
 from rtmprelay.destinations.settings import DestinationSettings, refuse_duplicates
 from rtmprelay.errors import ConfigError
+from rtmprelay.files.disk import sync_folder
 from rtmprelay.files.json_entries import (
     VARIABLE,
     entry_converter,
@@ -250,6 +251,27 @@ class RelayFile:
 
         self._change(change)
 
+    def update(self, name: str, fields: Mapping[str, object]) -> None:
+        """Replace some fields of an entry; None removes one."""
+
+        def change(entries: _Entries) -> None:
+            entry = self._entry(entries, name)
+            moves = not {"url", "backup", "stream_key"}.isdisjoint(fields)
+            if moves and _keeps_secrets_in(entry) and not {"url", "stream_key"} <= set(fields):
+                raise ConfigError(
+                    f"lasting needs url and stream_key both: in {self._path!r} the key or a password is"
+                    " a part of the address"
+                )
+            if "stream_key" in fields:
+                entry.pop("stream_key_file", None)
+            for field, value in fields.items():
+                if value is None:
+                    entry.pop(field, None)
+                else:
+                    entry[field] = value
+
+        self._change(change)
+
     def _entry(self, entries: _Entries, name: str) -> dict[str, Any]:
         for entry in entries:
             if entry.get("name") == name:
@@ -277,6 +299,14 @@ class RelayFile:
         except OSError as error:
             raise ConfigError(f"{self._path!r} cannot be written: {error.strerror}") from None
         self.names = _names(entries)
+
+
+def _keeps_secrets_in(entry: Mapping[str, Any]) -> bool:
+    """Whether the address of an entry has a key or a password in it."""
+    _, _, rest = str(entry.get("url", "")).partition("://")
+    host, _, path = rest.partition("/")
+    has_key_field = entry.get("stream_key") is not None or entry.get("stream_key_file") is not None
+    return "@" in host or ("/" in path.strip("/") and not has_key_field)
 
 
 def _entries(document: Any) -> _Entries:
@@ -307,14 +337,6 @@ def replace_file(path: Path, content: bytes) -> None:
     except BaseException:
         new.unlink(missing_ok=True)
         raise
-    _sync_folder(target.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Write the folder to the disk: until then, a crash may bring the old file back."""
+    # Until the folder is on the disk, a crash may bring the old file back.
     with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(target.parent)

@@ -32,7 +32,7 @@ Report = Callable[..., None]
 
 @attrs.define(eq=False)
 class MissedFrames:
-    """Frames that came without a connection. They are lost, unless the stream still has them at the next one."""
+    """Frames that came without a connection. They are lost, unless the stream still has them when the next one opens."""
 
     messages: int = 0
     size: int = 0
@@ -85,7 +85,7 @@ class Delivery(Consumer):
         self._publisher: RtmpPublisherProtocol | None = None
         # The kinds of media whose decoder configuration is compared with what the server has been sent.
         self._comparing: set[MediaKind] = set()
-        self._reporter = DeliveryReporter(self, report, clock)
+        self._reporter = DeliveryReporter(self, report, clock, lambda: self._missed.messages)
 
     # -- the gate --------------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class Delivery(Consumer):
         self._reporter.start()
 
     def open_gate(self, publisher: RtmpPublisherProtocol) -> None:
-        """Send everything from now on over this connection, after what a server needs first."""
+        """Send the startup frames and then everything over this connection."""
         self._comparing = set()
         # Frames that wait in the stream to be merged are older than the connection: they count as missed, and are
         # among the startup frames.
@@ -121,8 +121,14 @@ class Delivery(Consumer):
     def stop_reporting(self) -> None:
         self._reporter.stop()
 
-    def finish(self) -> None:
-        """Settle the account: no connection will come."""
+    def finish(self, quietly: bool = False) -> None:
+        """Settle the account: no connection will come.
+
+        Args:
+            quietly: Report no loss, because nothing was to be sent.
+        """
+        if quietly:
+            self._reporter.silence()
         self.close()
         self._drop_missed()
         self._reporter.report_drops()
@@ -230,9 +236,19 @@ def _not_older(timestamp_ms: int, frame: LiveFrame) -> LiveFrame:
 class DeliveryReporter:
     """Publishes what is new in a consumer's account, from time to time."""
 
-    def __init__(self, consumer: Consumer, report: Report, clock: IReactorTime) -> None:
+    def __init__(
+        self,
+        consumer: Consumer,
+        report: Report,
+        clock: IReactorTime,
+        missed: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """Args:
+        missed: Messages that came without a connection, and are not in the consumer's account yet.
+        """
         self._consumer = consumer
         self._report = report
+        self._missed = missed
         self._drop_reports = 0
         self._reported = (0, 0, 0)
         self._reported_drops: dict[DropReason, int] = {}
@@ -245,6 +261,10 @@ class DeliveryReporter:
     def stop(self) -> None:
         if self._loop.running:
             self._loop.stop()
+
+    def silence(self) -> None:
+        """Report nothing more."""
+        self._report = lambda *_, **__: None
 
     def _report_what_is_new(self) -> None:
         self.report_drops()
@@ -262,7 +282,9 @@ class DeliveryReporter:
 
     def _report_throughput(self, seconds: float) -> None:
         account = self._consumer.account
-        total = account.messages_sent, account.bytes_sent, account.messages_dropped
+        # What the stream still has may be sent after all: what was told once is not told again.
+        dropped_so_far = max(self._reported[2], account.messages_dropped + self._missed())
+        total = account.messages_sent, account.bytes_sent, dropped_so_far
         messages, size, dropped = (now - before for now, before in zip(total, self._reported, strict=True))
         self._reported = total
         self._report(

@@ -99,7 +99,6 @@ class Destination:
             )
 
     def source_stopped(self, stream: LiveStream, clean: bool) -> None:
-        """The publisher of a stream has gone."""
         self._reported_refusals.pop(stream.key, None)
         outlet = self._outlets.get(stream.key)
         if outlet is not None:
@@ -155,6 +154,11 @@ class Destination:
         """The keys of the streams that are sent here."""
         return tuple(self._outlets)
 
+    def outlet_status(self, key: str) -> OutletStatus | None:
+        """The status of one stream on its way here; None if it is not sent."""
+        outlet = self._outlets.get(key)
+        return None if outlet is None else outlet.status()
+
     def status(self) -> DestinationStatus:
         outlets = tuple(outlet.status() for outlet in self._outlets.values())
         ended = self._ended
@@ -189,6 +193,7 @@ class Destination:
             last_sent_time=max(sent, default=None),
             connect_time=min(connected, default=None),
             reconnect_count=ended.reconnect_count + sum(outlet.reconnect_count for outlet in outlets),
+            failures=max((outlet.failures for outlet in outlets), default=0),
             metadata=self.settings.metadata,
             outlets=outlets,
         )

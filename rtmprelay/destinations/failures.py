@@ -25,7 +25,13 @@ from twisted.internet.error import (
 from twisted.internet.error import TimeoutError as TwistedTimeoutError
 from twisted.python.failure import Failure
 
-from rtmprelay.errors import ConfigError, DestinationRefusedError, LimitExceededError, ProtocolError
+from rtmprelay.errors import (
+    ConfigError,
+    DestinationRefusedError,
+    LimitExceededError,
+    ProtocolError,
+    RelayedToItselfError,
+)
 from rtmprelay.streams.registry import StreamNotFoundError
 
 #: Seconds.
@@ -61,6 +67,8 @@ class DestinationFailure:
 
     kind: FailureClass
     sentence: str
+    #: Whether another attempt could not end differently.
+    is_final: bool = False
 
 
 _SENTENCES: tuple[tuple[type[Exception], str], ...] = (
@@ -82,6 +90,8 @@ _SENTENCES: tuple[tuple[type[Exception], str], ...] = (
 def classify(failure: Failure) -> DestinationFailure:
     """What a failed attempt or a lost connection means."""
     error = failure.value
+    if isinstance(error, RelayedToItselfError):
+        return DestinationFailure(FailureClass.REFUSED, str(error), is_final=True)
     if isinstance(error, DestinationRefusedError):
         return DestinationFailure(FailureClass.REFUSED, str(error))
     if isinstance(error, ConfigError):
@@ -136,7 +146,6 @@ class RetryPolicy:
         self.failures = 0
 
     def accepted(self, now: float) -> None:
-        """The server accepted the publish."""
         self._accepted_at = now
 
     def failed(self, failure: DestinationFailure, now: float) -> DestinationFailure:
@@ -158,7 +167,6 @@ class RetryPolicy:
         return failure
 
     def is_exhausted(self) -> bool:
-        """Whether to give up."""
         return 0 < self.max_retries < self.failures
 
     def delay(self, kind: FailureClass) -> float:
@@ -171,7 +179,6 @@ class RetryPolicy:
         return delay * (1 + share) if delay * (1 + JITTER) <= LONGEST_DELAY else LONGEST_DELAY * (1 - share)
 
     def reset(self) -> None:
-        """Forget all failures."""
         self.failures = self._quick_closes = 0
         self._failures_by_class.clear()
         self._accepted_at = None

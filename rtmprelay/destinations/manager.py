@@ -36,7 +36,7 @@ class DestinationManager:
         # Removed, but still saying goodbye to their servers.
         self._leaving: dict[Destination, Deferred[None]] = {}
         self._stopped = False
-        #: Whether a stream may be sent anywhere now. Connections that there are stay.
+        #: Whether a stream may be sent anywhere now. Existing connections stay.
         self.may_send: Callable[[str], bool] = lambda key: True
         context.registry.add_observer(self)
 
@@ -117,6 +117,11 @@ class DestinationManager:
     def reconnect(self, name: str) -> None:
         """End the connections of a destination, or its waiting for the next attempt, and connect now."""
         self._find(name).reconnect()
+
+    def change(self, settings: DestinationSettings) -> Changes:
+        """Use other settings for the destination of this name."""
+        self._find(settings.name)
+        return self.apply(settings if one.name == settings.name else one.settings for one in self)
 
     def _find(self, name: str) -> Destination:
         try:

@@ -7,20 +7,21 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
-from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime, IStreamClientEndpoint
-from twisted.logger import Logger
+from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from twisted.python.failure import Failure
+from typing_extensions import override
 
 from rtmprelay import events
 from rtmprelay.destinations.delivery import Delivery
 from rtmprelay.destinations.failures import DestinationFailure, RetryPolicy, classify
-from rtmprelay.destinations.lifecycle import build_machine
+from rtmprelay.destinations.lifecycle import OutletLifecycle, build_machine
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationState, OutletStatus
 from rtmprelay.event_bus import EventBus
 from rtmprelay.rtmp.client import ClientSettings, RtmpPublisherProtocol
 from rtmprelay.rtmp.endpoint import negotiate
+from rtmprelay.rtmp.link import Link
+from rtmprelay.secret import Secret
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.merging import Pace
 from rtmprelay.streams.registry import StreamRegistry
@@ -42,6 +43,8 @@ class OutletContext:
     registry: StreamRegistry
     endpoint_for: EndpointMaker
     new_retry_policy: Callable[[int], RetryPolicy] = RetryPolicy
+    #: What this relay shows to a destination, for a stream that has come through these other relays.
+    node_pass: Callable[[tuple[str, ...]], Secret] = lambda chain: Secret("")
 
 
 class OutletPhase(enum.Enum):
@@ -64,14 +67,12 @@ _STATES = {
 }
 
 
-class Outlet:
+class Outlet(Link[RtmpPublisherProtocol]):
     """Keeps one stream published at one destination for as long as the stream lives."""
 
-    _log = Logger()
-    # Each is set on the way into the state that uses it.
-    _attempt: Deferred[RtmpPublisherProtocol]
-    _publisher: RtmpPublisherProtocol
-    _end_reason: str
+    _lifecycle: OutletLifecycle
+    # Until the attempt that follows a failure.
+    _delay: float
 
     def __init__(
         self,
@@ -80,10 +81,10 @@ class Outlet:
         context: OutletContext,
         on_ended: Callable[[Outlet], None],
     ) -> None:
+        super().__init__(context.clock, context.wall_clock, f"sending to {settings.name}")
         self.settings = settings
         self.stream = stream
         self._context = context
-        self._clock = context.clock
         self._on_ended = on_ended
         app, _, name = stream.key.rpartition("/")
         self._addresses = tuple(address.filled_in(app, name) for address in settings.addresses)
@@ -91,12 +92,6 @@ class Outlet:
         self._policy = context.new_retry_policy(settings.max_retries)
         self._phase = OutletPhase.CONNECTING
         self._failure: DestinationFailure | None = None
-        self._connections = 0
-        self._connected_at: float | None = None
-        self._next_attempt_at: float | None = None
-        # Of the states that wait: the next attempt, or the end of lingering.
-        self._timer: IDelayedCall | None = None
-        self._waiting_for_end: list[Deferred[None]] = []
         self._lifecycle = _new_lifecycle(self)
         self.delivery = Delivery(
             stream,
@@ -117,22 +112,8 @@ class Outlet:
         """The preferred address: two outlets with the same target would mix their streams."""
         return self._addresses[0]
 
-    def start(self) -> None:
-        self._lifecycle.start()
-
-    def end(self, reason: str) -> Deferred[None]:
-        """Say goodbye to the server and end for good; fires when the connection has gone."""
-        ended: Deferred[None] = Deferred()
-        self._waiting_for_end.append(ended)
-        self._lifecycle.end(reason)
-        return ended
-
-    def reconnect(self) -> None:
-        """End the connection, or wait no longer, and try now."""
-        self._lifecycle.reconnect()
-
     def update(self, settings: DestinationSettings) -> None:
-        """Use other settings on the connection that there is."""
+        """Use other settings on the existing connection."""
         self.settings = settings
         self._policy.max_retries = settings.max_retries
         if self._phase is OutletPhase.GIVEN_UP and not self._policy.is_exhausted():
@@ -167,15 +148,10 @@ class Outlet:
             bytes_sent=account.bytes_sent,
             last_sent_time=self._wall_time(delivery.record.last_time),
             connect_time=self._wall_time(self._connected_at),
-            reconnect_count=max(0, self._connections - 1),
+            reconnect_count=self.reconnect_count,
+            failures=self._policy.failures,
             digest=delivery.record.digest,
         )
-
-    def _wall_time(self, moment: float | None) -> float | None:
-        """A moment of the steady clock as seconds since 1970."""
-        if moment is None:
-            return None
-        return self._context.wall_clock() - (self._clock.seconds() - moment)
 
     def _report(self, event: type[events.DestinationEvent], **fields: Any) -> None:
         self._context.events.publish(event(destination=self.settings.name, stream=self.stream.key, **fields))
@@ -187,34 +163,26 @@ class Outlet:
         self.stream.subscribe(self.delivery, Pace.SERVER)
         self.connect()
 
-    def connect(self, reason: Failure | None = None) -> None:
+    @override
+    def connect(self) -> None:
         self._phase = OutletPhase.CONNECTING
-        self._next_attempt_at = None
         self._report(events.DestinationConnecting, address=str(self.address))
-        self._attempt = Deferred.fromCoroutine(self._reach_server())
-        self._attempt.addCallbacks(self._lifecycle.accepted, self._lifecycle.failed).addErrback(self._log_bug)
+        self._try(self._reach_server())
 
     async def _reach_server(self) -> RtmpPublisherProtocol:
         endpoint = self._context.endpoint_for(self.address, self.settings)
-        return await negotiate(RtmpPublisherProtocol, self.address, endpoint, self._clock, ClientSettings())
+        # Only a publisher that is another relay says where the stream has been before.
+        shown = self._context.node_pass(getattr(self.stream.publisher, "chain", ()))
+        settings = ClientSettings(node_pass=shown)
+        return await negotiate(RtmpPublisherProtocol, self.address, endpoint, self._clock, settings)
 
     def connected(self, publisher: RtmpPublisherProtocol) -> None:
-        self._watch(publisher)
-        self._publisher = publisher
+        self._keep(publisher)
         self._phase = OutletPhase.CONNECTED
         self._failure = None
-        self._connected_at = self._clock.seconds()
-        self._connections += 1
-        self._policy.accepted(self._connected_at)
+        self._policy.accepted(self._clock.seconds())
         self._report(events.DestinationConnected, address=str(self.address))
         self.delivery.open_gate(publisher)
-
-    def _watch(self, publisher: RtmpPublisherProtocol) -> None:
-        lost = publisher.when_lost.addCallback(lambda _: self._lifecycle.lost(publisher.loss))
-        lost.addErrback(self._log_bug)
-
-    def _log_bug(self, failure: Failure) -> None:
-        self._log.failure("A bug in sending to {name}", failure, name=self.settings.name)
 
     def judge(self, reason: Failure) -> None:
         """Say what a failure means, and whether another attempt follows."""
@@ -222,11 +190,20 @@ class Outlet:
         self._failure = failure
         self._phase = OutletPhase.WAITING
         # Before the event is published, so that what a program does because of it comes after.
-        if self._policy.is_exhausted():
+        given_up = failure.is_final or self._policy.is_exhausted()
+        if given_up:
             self._lifecycle.give_up()
         else:
+            self._delay = self._policy.delay(failure.kind)
             self._lifecycle.wait()
-        self._report(events.DestinationFailed, error_class=failure.kind.value, reason=failure.sentence)
+        self._report(
+            events.DestinationFailed,
+            error_class=failure.kind.value,
+            reason=failure.sentence,
+            failures=self._policy.failures,
+            given_up=given_up,
+            next_step="no further attempt" if given_up else f"next attempt in {self._delay:.1f} s",
+        )
 
     def judge_loss(self, reason: Failure) -> None:
         self._disconnected()
@@ -238,40 +215,35 @@ class Outlet:
 
     def give_up(self) -> None:
         self._phase = OutletPhase.GIVEN_UP
+        self._next_attempt_at = None
         self._report(events.DestinationGivenUp, failures=self._policy.failures)
 
     def wait(self) -> None:
-        assert self._failure is not None
-        failures = self._policy.failures
+        failures, delay = self._policy.failures, self._delay
         if failures % self.settings.failures_before_backup == 0:
             self._address = (self._address + 1) % len(self._addresses)
-        delay = self._policy.delay(self._failure.kind)
-        self._next_attempt_at = self._clock.seconds() + delay
-        self._timer = self._clock.callLater(delay, self._lifecycle.retry)
+        self._wait(delay)
         self._report(
             events.DestinationReconnecting, attempt=failures + 1, delay=delay, address=str(self.address)
         )
 
+    @override
     def connect_now(self) -> None:
-        self._stop_timer()
         self._policy.reset()
-        self.connect()
+        super().connect_now()
 
+    @override
     def cancel_attempt(self) -> None:
         self._policy.reset()
-        self._attempt.cancel()
+        super().cancel_attempt()
 
+    @override
     def end_connection(self) -> None:
         self._policy.reset()
         self._phase = OutletPhase.CONNECTING
         # First the gate, so that nothing is sent after the goodbye.
         self._disconnected()
-        self._publisher.end()
-
-    def accepted_too_late(self, publisher: RtmpPublisherProtocol) -> None:
-        """The attempt succeeded at the very moment when it was cancelled."""
-        self._watch(publisher)
-        publisher.end()
+        self._client.end()
 
     def hold(self, reason: str) -> None:
         self._phase = OutletPhase.HELD
@@ -284,41 +256,29 @@ class Outlet:
         self._stop_timer()
         self._phase = OutletPhase.CONNECTED
 
-    def _stop_timer(self) -> None:
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
-        self._timer = None
-
+    @override
     def leave(self, reason: str) -> None:
-        """Leave the stream; the connection or the attempt goes next."""
         self._end_reason = reason
         self._stop_timer()
         self.delivery.stop_reporting()
         self._context.registry.leave(self.stream, self.delivery)
 
-    def leave_attempt(self, reason: str) -> None:
-        self.leave(reason)
-        self._attempt.cancel()
-
+    @override
     def leave_connection(self, reason: str) -> None:
         self._phase = OutletPhase.CONNECTED
-        self.leave(reason)
-        self._publisher.end()
+        super().leave_connection(reason)
 
     def leave_held(self) -> None:
         self.leave_connection("reconnected while the publisher was away")
-
-    def leave_at_once(self, reason: str) -> None:
-        self.leave(reason)
-        self.finish()
 
     def finish_held(self, reason: Failure) -> None:
         self._failure = classify(reason)
         self.leave_at_once("the server was lost while the publisher was away")
 
+    @override
     def finish(self, reason: Failure | None = None) -> None:
         self._disconnected()
-        self.delivery.finish()
+        self.delivery.finish(quietly=self._failure is not None and self._failure.is_final)
         account = self.delivery.account
         self._report(
             events.DestinationClosed,
@@ -330,11 +290,6 @@ class Outlet:
         )
         self._on_ended(self)
         self.confirm_end(self._end_reason)
-
-    def confirm_end(self, reason: str) -> None:
-        waiting, self._waiting_for_end = self._waiting_for_end, []
-        for ended in waiting:
-            ended.callback(None)
 
 
 _new_lifecycle = build_machine(Outlet)

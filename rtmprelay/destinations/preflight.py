@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import attrs
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import DNSLookupError
 from twisted.internet.interfaces import IAddress, IHostResolution, IReactorTime, IResolutionReceiver
 from twisted.python.failure import Failure
@@ -15,6 +15,7 @@ from zope.interface import implementer
 from rtmprelay.clock import steady
 from rtmprelay.destinations.failures import classify
 from rtmprelay.destinations.settings import DestinationSettings
+from rtmprelay.errors import ConfigError
 from rtmprelay.rtmp.client import ClientSettings, RtmpPublisherProtocol
 from rtmprelay.rtmp.endpoint import TlsTrust, negotiate, transport_endpoint
 from rtmprelay.wire.url import RtmpUrl
@@ -24,6 +25,11 @@ SETTLE = 1.0
 
 #: The name of the stream where a destination would use the one of its publisher.
 CHECK_NAME = "rtmprelay-check"
+
+#: What a check on request may cost: checks at the same time, addresses of one destination, and seconds for all of them.
+MAX_CHECKS = 2
+MAX_ADDRESSES = 4
+LONGEST_CHECK = 30.0
 
 
 @attrs.frozen
@@ -92,7 +98,8 @@ class _Stopwatch:
         """The first of the expected steps that has not succeeded has failed."""
         done = {step.name for step in self.steps}
         name = next((step for step in expected if step not in done), expected[-1])
-        self._note(name, classify(failure).sentence)
+        too_long = failure.check(CancelledError) is not None
+        self._note(name, "it takes too long" if too_long else classify(failure).sentence)
 
     def _note(self, name: str, problem: str | None, detail: str = "") -> None:
         now = self._clock.seconds()
@@ -136,7 +143,8 @@ async def check_address(reactor: Any, settings: DestinationSettings, url: RtmpUr
     """Connect to one address, ask to publish, send nothing, and say goodbye."""
     clock = steady(IReactorTime(reactor))
     watch = _Stopwatch(clock)
-    expected = ["dns", "tcp", *(["tls"] if url.secure else []), "handshake", "connect", "publish"]
+    expected = ["dns", "tcp", *(["tls"] if url.secure else []), "handshake", "connect", "publish", "stays"]
+    publisher: RtmpPublisherProtocol | None = None
     try:
         found = await _resolve(reactor, url)
         watch.succeeded("dns", ", ".join(dict.fromkeys(found)))
@@ -144,10 +152,11 @@ async def check_address(reactor: Any, settings: DestinationSettings, url: RtmpUr
         publisher = await negotiate(
             RtmpPublisherProtocol, url, endpoint, clock, ClientSettings(progress=watch.succeeded)
         )
+        await _check_that_it_stays_open(publisher, clock, watch)
     except Exception:
         watch.failed(Failure(), expected)
-    else:
-        await _check_that_it_stays_open(publisher, clock, watch)
+        if publisher is not None:
+            publisher.abortConnection()
     return CheckReport(settings.name, str(url), tuple(watch.steps))
 
 
@@ -160,3 +169,41 @@ async def check_destinations(reactor: Any, destinations: Iterable[DestinationSet
                 url = address.filled_in("check", CHECK_NAME)
                 reports.append(await check_address(reactor, settings, url))
     return reports
+
+
+class TooManyChecksError(ConfigError):
+    """Other checks are not over yet."""
+
+
+class DestinationChecks:
+    """Checks destinations when somebody asks, a few at the same time and each for a bounded time."""
+
+    def __init__(self, reactor: Any) -> None:
+        self._reactor = reactor
+        self._running = 0
+
+    async def run(self, settings: DestinationSettings) -> list[CheckReport]:
+        """Check the addresses of a destination, one after the other, for as long as there is time.
+
+        Raises:
+            TooManyChecksError: There are too many at the same time.
+        """
+        if self._running >= MAX_CHECKS:
+            raise TooManyChecksError(
+                f"{MAX_CHECKS} destinations are being tried: try again when they are done"
+            )
+        self._running += 1
+        clock = steady(IReactorTime(self._reactor))
+        began = clock.seconds()
+        reports: list[CheckReport] = []
+        try:
+            for address in settings.addresses[:MAX_ADDRESSES]:
+                left = LONGEST_CHECK - (clock.seconds() - began)
+                if left <= 0:
+                    break
+                url = address.filled_in("check", CHECK_NAME)
+                checking = Deferred.fromCoroutine(check_address(self._reactor, settings, url))
+                reports.append(await checking.addTimeout(left, clock))
+        finally:
+            self._running -= 1
+        return reports

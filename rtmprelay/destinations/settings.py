@@ -71,7 +71,7 @@ def refuse_duplicates(destinations: list[DestinationSettings]) -> list[Destinati
     """Return the destinations if no two have the same name, or the same address and streams.
 
     Raises:
-        ConfigError: Two have.
+        ConfigError: Two of them have.
     """
     names: set[str] = set()
     for index, settings in enumerate(destinations):

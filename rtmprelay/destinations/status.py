@@ -43,6 +43,8 @@ class OutletStatus:
     last_sent_time: float | None = None
     connect_time: float | None = None
     reconnect_count: int = 0
+    #: Attempts that failed since it was connected last.
+    failures: int = 0
     #: A running hash of all audio and video that was sent, in order.
     digest: str = ""
 
@@ -68,6 +70,8 @@ class DestinationStatus:
     last_sent_time: float | None
     connect_time: float | None
     reconnect_count: int
+    #: Attempts that failed since the last connection, of the stream that failed most often.
+    failures: int
     metadata: Mapping[str, object]
     outlets: tuple[OutletStatus, ...]
 
@@ -82,7 +86,6 @@ _MOST_IMPORTANT = (
 
 
 def joint_state(outlets: tuple[OutletStatus, ...], enabled: bool) -> DestinationState:
-    """The state of a destination with these outlets."""
     if not enabled:
         return DestinationState.DISABLED
     states = {outlet.state for outlet in outlets}

@@ -49,7 +49,6 @@ class Upkeep:
         self._next_look: float | None = None
 
     def finished(self, path: Path) -> None:
-        """A file is complete."""
         if self._settings.gzip:
             self._to_compress.append(path)
         if self._settings.max_total_size is not None:
@@ -57,7 +56,7 @@ class Upkeep:
             self._next_look = None
 
     def step(self, active: Path | None) -> bool:
-        """Do a little. The result is whether there is more to do now.
+        """Do one step. Returns whether there is more to do now.
 
         Args:
             active: The file that is being written.
@@ -116,7 +115,7 @@ class Upkeep:
                 self._to_compress.append(path)
 
     def _delete(self, path: Path, reason: str) -> int:
-        """Delete a file that nobody writes. The result is how many bytes that made free."""
+        """Delete a file that nobody writes. Returns how many bytes that freed."""
         with suppress(OSError):
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -139,7 +138,6 @@ class _FoundLog:
 
 
 def _event_logs(folder: Path) -> Iterator[_FoundLog]:
-    """The event logs in a folder."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with suppress(OSError):

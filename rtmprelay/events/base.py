@@ -7,6 +7,8 @@ from typing import ClassVar, Literal
 
 import attrs
 
+Level = Literal["debug", "info", "warn"]
+
 
 @attrs.frozen(kw_only=True)
 class Event:
@@ -20,8 +22,12 @@ class Event:
     name: ClassVar[str]
     #: The event's line in the log; `{field}` is replaced with the field's value.
     sentence: ClassVar[str]
-    #: "warn" for what an operator may want to act on.
-    level: ClassVar[Literal["info", "warn"]] = "info"
+    #: "warn" for what an operator may want to act on, "debug" for the single steps of a connection.
+    level: ClassVar[Level] = "info"
+
+    def log_level(self) -> Level:
+        """The level of this one event in the log."""
+        return self.level
 
     def fields(self) -> dict[str, object]:
         """The event's own fields."""

@@ -37,7 +37,7 @@ class NodeLost(ClusterEvent):
 
 @attrs.frozen(kw_only=True)
 class StreamMoved(ClusterEvent):
-    """A stream has another owner. Both nodes publish it: the new one, and the old one if it is told or finds out."""
+    """A stream has a new owner. Both nodes publish this event: the new owner, and the old one when it learns of it."""
 
     name = "stream_moved"
     sentence = "{stream} has moved from node {from_node} to node {to_node} (epoch {epoch})"
@@ -50,7 +50,7 @@ class StreamMoved(ClusterEvent):
 
 @attrs.frozen(kw_only=True)
 class DirectoryLost(ClusterEvent):
-    """The directory does not answer: what runs goes on, and new publishers are taken as `--cluster-when-lost` says."""
+    """The directory does not answer. Streams go on; `--cluster-when-lost` says whether new publishers are accepted."""
 
     name = "directory_lost"
     level = "warn"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import attrs
+from typing_extensions import override
 
-from rtmprelay.events.base import Event
+from rtmprelay.events.base import Event, Level
 
 
 @attrs.frozen(kw_only=True)
@@ -19,6 +20,7 @@ class ConnectionOpened(ConnectionEvent):
     """A client connected."""
 
     name = "connection_opened"
+    level = "debug"
     sentence = "Connection {connection} accepted from {peer}"
     peer: str
 
@@ -28,6 +30,7 @@ class HandshakeCompleted(ConnectionEvent):
     """A client completed the RTMP handshake."""
 
     name = "handshake_completed"
+    level = "debug"
     sentence = "Handshake of {connection} completed ({form})"
     form: str
 
@@ -37,6 +40,7 @@ class ClientConnected(ConnectionEvent):
     """A client connected to an application (the RTMP command `connect`)."""
 
     name = "connect"
+    level = "debug"
     sentence = "connect of {connection} to application {app!r} ({client})"
     #: The client's address. Behind a proxy it is not known yet when the connection is opened.
     peer: str
@@ -55,7 +59,7 @@ class ConnectRefused(ConnectionEvent):
     peer: str
     app: str
     reason: str
-    #: Refusals of this kind to the same address since the last event, besides this one: one a second is told.
+    #: Refusals of this kind to the same address since the last event, besides this one. One event a second is published.
     others: int = 0
 
 
@@ -64,6 +68,7 @@ class MessageStreamCreated(ConnectionEvent):
     """A client created a message stream (the RTMP command `createStream`)."""
 
     name = "create_stream"
+    level = "debug"
     sentence = "createStream of {connection}: message stream {message_stream}"
     message_stream: int
 
@@ -73,6 +78,7 @@ class CommandIgnored(ConnectionEvent):
     """A client sent a command that the server does not know."""
 
     name = "command_ignored"
+    level = "debug"
     sentence = "{connection} sent the unknown command {command!r}"
     command: str
 
@@ -90,6 +96,12 @@ class ConnectionClosed(ConnectionEvent):
     duration: float
     bytes_in: int
     bytes_out: int
+    #: Whether the relay cut the connection because the client broke the protocol or a limit.
+    broke_protocol: bool = False
+
+    @override
+    def log_level(self) -> Level:
+        return "info" if self.broke_protocol or self.limit is not None else "debug"
 
 
 @attrs.frozen(kw_only=True)
@@ -122,7 +134,7 @@ class PublishRefused(PublishEvent):
     #: The client's address.
     peer: str
     reason: str
-    #: Refusals of this kind to the same address since the last event, besides this one: one a second is told.
+    #: Refusals of this kind to the same address since the last event, besides this one. One event a second is published.
     others: int = 0
 
 
@@ -141,7 +153,7 @@ class PublishStopped(PublishEvent):
 
 @attrs.frozen(kw_only=True)
 class CodecDetected(PublishEvent):
-    """The first messages of a stream say which codecs it has."""
+    """The codecs of a stream are known from its first messages."""
 
     name = "codec_detected"
     sentence = "Codec detected in {stream}: video {video}, audio {audio}"
@@ -175,7 +187,7 @@ class PlayRefused(PlayEvent):
     #: The client's address.
     peer: str
     reason: str
-    #: Refusals of this kind to the same address since the last event, besides this one: one a second is told.
+    #: Refusals of this kind to the same address since the last event, besides this one. One event a second is published.
     others: int = 0
 
 
@@ -184,20 +196,20 @@ class PlayStopped(PlayEvent):
     """A player left a stream."""
 
     name = "play_stopped"
-    sentence = "play of {stream} by {connection} stopped after {duration:.1f} s ({messages} messages, {dropped} dropped)"
+    sentence = "play of {stream} by {connection} stopped after {duration:.1f} s ({messages} frames, {dropped} dropped)"
     duration: float
     messages: int
     bytes: int
     dropped: int
     dropped_by_reason: dict[str, int]
-    #: Who ended it: the viewer, the network, or the server.
+    #: Whether the viewer, the network or the server ended it, and why.
     reason: str = "the viewer left"
-    #: Times that the player took less than was sent to it for more than a second, and how long in all.
+    #: How often the player took less than was sent to it for more than a second, and for how long in all.
     stalls: int = 0
     stalled_seconds: float = 0.0
     #: How the stream was watched: rtmp, flv, mp4 or hls.
     protocol: str = "rtmp"
-    #: What players of HLS tell of themselves (CMCD): seconds to the first picture, and the throughput that they measured.
+    #: Reported by players of HLS (CMCD): seconds to the first picture, and the throughput that they measured.
     startup: float | None = None
     throughput_kbps: int | None = None
 
@@ -207,7 +219,8 @@ class MediaStatistics(StreamEvent):
     """What a publisher sent or a player received since the last event of this kind."""
 
     name = "media_statistics"
-    sentence = "{role} {connection} of {stream}: {kbps:.0f} kbit/s, {messages} messages, {dropped} dropped, {queued} queued"
+    level = "debug"
+    sentence = "{role} {connection} of {stream}: {kbps:.0f} kbit/s, {messages} frames, {dropped} dropped, {queued} queued"
     role: str
     seconds: float
     kbps: float
@@ -217,5 +230,5 @@ class MediaStatistics(StreamEvent):
     queued: int
     stalls: int = 0
     stalled_seconds: float = 0.0
-    #: What a player of HLS measured (CMCD).
+    #: Measured by a player of HLS (CMCD).
     throughput_kbps: int | None = None

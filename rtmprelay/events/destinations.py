@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import attrs
+from typing_extensions import override
 
-from rtmprelay.events.base import Event
+from rtmprelay.events.base import Event, Level
+
+#: Failures in a row that have a line each in the log.
+FAILURES_LOGGED = 3
 
 
 @attrs.frozen(kw_only=True)
@@ -20,6 +24,7 @@ class DestinationConnecting(DestinationEvent):
     """The relay is connecting to a destination."""
 
     name = "destination_connecting"
+    level = "debug"
     sentence = "Destination {destination}: connecting to {address} for {stream}"
     address: str
 
@@ -39,9 +44,20 @@ class DestinationFailed(DestinationEvent):
 
     name = "destination_failed"
     level = "warn"
-    sentence = "Destination {destination}: {stream} failed ({error_class}): {reason}"
+    sentence = "Destination {destination}: {stream} failed ({error_class}): {reason}; {next_step}"
     error_class: str
     reason: str
+    #: Failures in a row, this one included.
+    failures: int = 1
+    #: Whether no attempt follows.
+    given_up: bool = False
+    #: What follows, in words.
+    next_step: str = ""
+
+    @override
+    def log_level(self) -> Level:
+        # After that one line every half minute says that it is still failing.
+        return "warn" if self.given_up or self.failures <= FAILURES_LOGGED else "debug"
 
 
 @attrs.frozen(kw_only=True)
@@ -49,6 +65,7 @@ class DestinationReconnecting(DestinationEvent):
     """The relay will try a destination again after `delay` seconds."""
 
     name = "destination_reconnecting"
+    level = "debug"
     sentence = "Destination {destination}: attempt {attempt} for {stream} in {delay:.1f} s, at {address}"
     attempt: int
     delay: float
@@ -60,7 +77,7 @@ class DestinationGivenUp(DestinationEvent):
     """A destination failed too often; the relay does not try again until the next stream starts."""
 
     name = "destination_given_up"
-    level = "warn"
+    level = "debug"
     sentence = "Destination {destination}: given up for {stream} after {failures} failures"
     failures: int
 
@@ -71,7 +88,7 @@ class DestinationDropped(DestinationEvent):
 
     name = "destination_dropped"
     level = "warn"
-    sentence = "Destination {destination}: {count} messages of {stream} dropped ({reason})"
+    sentence = "Destination {destination}: {count} frames of {stream} were not sent ({reason})"
     reason: str
     count: int
 
@@ -81,9 +98,10 @@ class DestinationStatistics(DestinationEvent):
     """What was sent to a destination since the last event of this kind."""
 
     name = "destination_statistics"
+    level = "debug"
     sentence = (
-        "Destination {destination}: {stream} at {kbps:.0f} kbit/s, {messages} messages,"
-        " {dropped} dropped, {queued} queued"
+        "Destination {destination}: {stream} at {kbps:.0f} kbit/s, {messages} frames sent,"
+        " {dropped} not sent, {queued} queued"
     )
     seconds: float
     kbps: float
@@ -119,7 +137,7 @@ class DestinationClosed(DestinationEvent):
 
     name = "destination_closed"
     sentence = (
-        "Destination {destination}: {stream} closed after {messages} messages ({dropped} dropped): {reason}"
+        "Destination {destination}: {stream} closed after {messages} frames ({dropped} not sent): {reason}"
     )
     reason: str
     messages: int
@@ -127,3 +145,8 @@ class DestinationClosed(DestinationEvent):
     dropped: int
     #: A digest of all audio and video that was delivered, in order. Two hops that delivered the same have the same one.
     digest: str
+
+    @override
+    def log_level(self) -> Level:
+        # Of one that got nothing its failures have said enough.
+        return "info" if self.messages else "debug"

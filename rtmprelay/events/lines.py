@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from enum import Enum
 
 from rtmprelay.events.base import Event
+from rtmprelay.quantities import utc_time
 
-#: No line of a usual event is near this. The texts in longer ones are cut: peers choose some of them.
+#: Bytes. Usual lines are far shorter. In longer ones the texts are cut, because peers choose some of them.
 LONGEST_LINE = 65_536
 
 #: How much is left of each text in such a line.
@@ -20,7 +21,7 @@ _LONGEST_TEXT = 1000
 #: The first fields of every line, in this order. The event's own fields follow.
 COMMON_FIELDS = ("time", "event", "connection", "stream", "instance", "number")
 
-#: These tell lines apart, and are never cut. A stream's name is bounded where it comes in.
+#: Never cut, because they identify a line. The names of streams are bounded where they arrive.
 _NEVER_CUT = frozenset(COMMON_FIELDS)
 
 
@@ -54,7 +55,7 @@ def encode_line(time: float, event: Event, instance: str, number: int) -> bytes:
 
 def format_time(time: float) -> str:
     """A time such as `2026-11-16T12:34:56.789012Z`. All have the same length, so that they sort as text."""
-    return datetime.fromtimestamp(time, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return utc_time(time, "microseconds")
 
 
 def _to_json(line: Mapping[str, object]) -> str:

@@ -17,7 +17,7 @@ class PullEvent(Event):
 
 @attrs.frozen(kw_only=True)
 class PullConnecting(PullEvent):
-    """Somebody wants a stream that is not here: the relay is connecting to its server."""
+    """A client asked for a stream that is not here: the relay is connecting to its server."""
 
     name = "pull_connecting"
     sentence = "Pull {pull}: connecting to {address} for {stream}"
@@ -26,7 +26,7 @@ class PullConnecting(PullEvent):
 
 @attrs.frozen(kw_only=True)
 class PullConnected(PullEvent):
-    """The server of a pull sends the stream, as soon as it has it."""
+    """The server of a pull accepted the request, and sends the stream as soon as it has it."""
 
     name = "pull_connected"
     sentence = "Pull {pull}: connected, {stream} is played from {address}"

@@ -22,7 +22,7 @@ class ServerStarted(RelayEvent):
     version: str
     #: The host name of the machine.
     host: str
-    #: The name of the server among others, if it has one: `--node-name`, or that of a node of a cluster.
+    #: The server's `--node-name`, or its name in the cluster; null without one.
     node: str | None = None
 
 
@@ -107,7 +107,7 @@ class ConnectionRefused(PeerEvent):
 
 @attrs.frozen(kw_only=True)
 class GuessingSlowed(PeerEvent):
-    """An address sends wrong keys, passwords or tokens, and its answers come late. Published once a minute at most."""
+    """An address sent wrong keys, passwords or tokens: refusals to it are delayed. Published once a minute at most."""
 
     name = "guessing_slowed"
     level = "warn"

@@ -23,7 +23,7 @@ class Backoff:
 
 
 class Outage:
-    """The time in which a disk does not work. Attempts come later and later.
+    """A period in which a disk does not work. The delay between attempts grows.
 
     It ends when nothing has failed for `recovered_after` seconds: a disk that fails now and then has one outage,
     which is reported once.
@@ -40,7 +40,7 @@ class Outage:
         self.error: str | None = None
 
     def failed(self, error: str, now: float, retry_at_once: bool = False) -> bool:
-        """Something failed. The result is whether an outage begins with it."""
+        """Count a failure. Returns whether an outage begins with it."""
         begins = self.error is None
         if begins or retry_at_once:
             self._backoff.reset()
@@ -50,7 +50,6 @@ class Outage:
         return begins
 
     def worked(self, now: float) -> None:
-        """Something was written."""
         if self.error is None:
             return
         if self._working_since is None:

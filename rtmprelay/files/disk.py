@@ -12,7 +12,7 @@ from typing import Protocol
 
 from rtmprelay.errors import ConfigError
 
-#: Who may read what is written: its owner, and a group that the operator chooses. Streams and addresses are nobody else's.
+#: Readable by the owner and by a group that the operator chooses: stream names and addresses are not for others.
 FILE_MODE = 0o640
 
 #: Files that begin in the same second. More mean that something is wrong.
@@ -27,7 +27,7 @@ class WritableFile(Protocol):
         """Where it was opened."""
 
     def append(self, data: bytes | memoryview) -> int:
-        """Write at the end. The result is how many bytes the system took."""
+        """Write at the end. Returns how many bytes the system took."""
 
     def write_at(self, data: bytes, offset: int) -> None:
         """Overwrite bytes that are there already."""
@@ -103,7 +103,7 @@ def create_file(folder: Path, names: Iterable[str]) -> OsFile:
 
 
 def try_to_lock(descriptor: int) -> bool:
-    """Lock a file against other processes; False if one of them has it. Without locks in the file system nobody has it."""
+    """Lock a file against other processes; False if one of them has it. True if the file system has no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -128,7 +128,7 @@ def error_name(error: OSError) -> str:
 
 
 def attempt(step: Callable[[], None]) -> OSError | None:
-    """Do something whose failure has no consequence here. The result is the error, if there was one."""
+    """Run a step, and return its error instead of raising it."""
     try:
         step()
     except OSError as error:

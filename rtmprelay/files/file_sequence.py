@@ -103,7 +103,6 @@ class FileSequence(ABC, Generic[_C]):
         return file
 
     def _must_wait(self) -> bool:
-        """Whether it is too early to try again."""
         return self._outage.error is not None and self._outage.must_wait(self._monotonic())
 
     def _worked(self) -> None:

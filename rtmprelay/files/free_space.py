@@ -1,4 +1,4 @@
-"""Stops writing before a disk is full: others need it too, and a full one takes the log with it."""
+"""Stops writing before a disk is full: other programs need it, and on a full disk the log stops too."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class KeepFree:
     bytes: int | None = None
 
     def of(self, size: int) -> int:
-        """Bytes of a disk with so many bytes."""
+        """Bytes that stay free on a disk of this size."""
         wanted = [] if self.bytes is None else [self.bytes]
         if self.percent is not None:
             wanted.append(int(size * self.percent / 100))
@@ -46,7 +46,7 @@ def read_keep_free(text: str) -> KeepFree:
     """The value of `--keep-free`: `5%`, `10G`, or `0` for nothing.
 
     Raises:
-        ConfigError: It is something else.
+        ConfigError: The text has another form.
     """
     if text == "0":
         return KeepFree(bytes=0)

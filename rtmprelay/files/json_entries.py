@@ -84,7 +84,7 @@ def parse_document(text: str) -> dict[str, Any]:
     """The JSON object that a configuration file holds.
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: The text is not a JSON object.
     """
     try:
         document = json.loads(text)
@@ -101,7 +101,7 @@ def read_entry(converter: Converter, value: object, kind: type[_T]) -> _T:
     """A value as an attrs class.
 
     Raises:
-        ConfigError: It names all mistakes, each with its place.
+        ConfigError: The message names all mistakes, each with its place.
     """
     try:
         return converter.structure(value, kind)

@@ -85,7 +85,7 @@ class LineFiles(FileSequence[_LineFile]):
         self._written = 0
 
     def write(self, lines: Iterable[Line], last_chance: bool = False) -> int:
-        """Add lines, and write all that can be written. The result is how many bytes were written.
+        """Add lines, and write all that can be written. Returns how many bytes were written.
 
         Args:
             last_chance: Do not wait for the time of the next attempt.

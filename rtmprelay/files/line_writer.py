@@ -36,19 +36,18 @@ class LineQueue:
         return True
 
     def take(self) -> list[Line]:
-        """Remove all lines."""
         with self._lock:
             lines, self._lines = self._lines, []
         return lines
 
     def written(self, size: int) -> None:
-        """So many bytes of what was taken are on the disk."""
+        """This many bytes of the lines that were taken are on the disk."""
         with self._lock:
             self.size -= size
 
     @property
     def has_room(self) -> bool:
-        """Whether half of it is free."""
+        """Whether at least half of it is free."""
         return 2 * self.size <= self._max_bytes
 
 
@@ -56,7 +55,7 @@ class FolderUpkeep(Protocol):
     """Does something with finished files, a little at a time, while no lines wait."""
 
     def step(self, active: Path | None) -> bool:
-        """Do a little; whether there is more to do now. `active` is the file that is being written."""
+        """Do one step. Returns whether there is more to do now. `active` is the file that is being written."""
 
     def close(self) -> None:
         """The server stops."""
@@ -108,7 +107,6 @@ class LineWriter:
     # -- in the reactor's thread -----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to write."""
         if self._call_in_reactor is not None:
             self._thread.start()
 

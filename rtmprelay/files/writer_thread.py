@@ -23,7 +23,7 @@ class Writer(Protocol):
     def work(self) -> float | None:
         """Write everything that is queued.
 
-        The result is after how many seconds to work again although nothing was added; None for never.
+        Returns after how many seconds to work again although nothing was added; None for never.
         """
 
     def finish(self) -> None:

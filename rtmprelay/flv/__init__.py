@@ -43,7 +43,6 @@ class Codec(Enum):
 
     @property
     def display_name(self) -> str:
-        """The name for people."""
         return self.value
 
 
@@ -55,7 +54,6 @@ class UnknownCodec:
 
     @property
     def display_name(self) -> str:
-        """The name for people."""
         return f"FourCC '{self.fourcc.decode('ascii')}'"
 
 

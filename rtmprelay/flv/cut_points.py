@@ -77,11 +77,11 @@ class CutPoints:
 
     Attributes:
         first_tag: Where the first tag begins.
-        metadata: What the file says of itself.
+        metadata: The values of its onMetaData tag.
         begin_ms: The timestamp that is time zero; None while the file has no coded frame.
         end: Where the last whole tag ends, as far as the file was looked at.
         end_ms: The time of the newest frame.
-        is_damaged: Whether something follows there that is no tag.
+        is_damaged: Whether something that is not a tag follows `end`.
     """
 
     def __init__(self, read: Read) -> None:
@@ -134,7 +134,7 @@ class CutPoints:
         self.end_ms = self._newest_ms
 
     def look(self, read: Read, size: int, most: int) -> bool:
-        """Look at tags up to the end of the file, but at no more than `most` of them. The result is whether the end was reached.
+        """Look at tags up to the end of the file, at most `most` of them. Returns whether the end was reached.
 
         Raises:
             TooLongError: The file has too many tags.

@@ -93,7 +93,6 @@ class KeyframeIndex:
         return zip(self._times, self._positions, strict=True)
 
     def add(self, time_ms: int, position: int) -> None:
-        """Add a keyframe."""
         if self._seen % self._every == 0:
             self._times.append(time_ms)
             self._positions.append(position)

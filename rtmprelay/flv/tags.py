@@ -33,7 +33,7 @@ class TagInfo:
     """What the first bytes of an audio or video payload say; values are shared between payloads.
 
     Attributes:
-        codec: None if it cannot be told.
+        codec: None if it is not known.
         keyframe: Decoding can start at this coded frame; False for sequence headers and for audio.
         sequence_header: The decoder configuration, which every late joiner needs first.
         sequence_end: The publisher says that this sequence is over.
@@ -95,7 +95,6 @@ _ENHANCED_AUDIO = 9
 
 
 def describe_video(payload: bytes) -> TagInfo:
-    """Say what a video payload is."""
     return (
         _VIDEO_TABLE.get(payload[:2])  # H.264 and the other packeted codecs
         or _VIDEO_TABLE.get(payload[:5])  # enhanced
@@ -105,7 +104,6 @@ def describe_video(payload: bytes) -> TagInfo:
 
 
 def describe_audio(payload: bytes) -> TagInfo:
-    """Say what an audio payload is."""
     return (
         _AUDIO_TABLE.get(payload[:2])  # AAC
         or _AUDIO_TABLE.get(payload[:5])  # enhanced
@@ -260,7 +258,6 @@ class Content:
         return self.begin == self.end
 
     def of(self, payload: bytes) -> bytes:
-        """The bytes themselves."""
         return payload[self.begin : self.end]
 
 

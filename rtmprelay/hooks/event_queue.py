@@ -19,7 +19,6 @@ _REPORT_INTERVAL = 10.0
 
 
 def event_names() -> list[str]:
-    """The names of all events, sorted."""
     return sorted(kind.name for kind in event_types())
 
 
@@ -80,7 +79,6 @@ class EventQueue:
         self._events.append(QueuedEvent(time, event, self._last_number))
 
     def take(self) -> QueuedEvent:
-        """Remove the oldest event."""
         return self._events.popleft()
 
     def clear(self, reason: str) -> None:
@@ -91,7 +89,7 @@ class EventQueue:
         self._report(self._throttle.flush(), reason)
 
     def count_lost(self, reason: str, count: int = 1) -> None:
-        """Events are lost. Not every one of them gets a log line."""
+        """Count lost events. They are logged together from time to time."""
         self.lost += count
         self._report(self._throttle.count(count), reason)
 

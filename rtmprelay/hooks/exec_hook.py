@@ -45,7 +45,7 @@ class Runnable(Protocol):
     """A program that can be run once, in a thread."""
 
     def run(self) -> str | None:
-        """Run to the end. The result is what went wrong, if anything did."""
+        """Run to the end. Returns what went wrong, or None."""
 
     def terminate(self) -> None:
         """Ask it to end."""

@@ -74,7 +74,7 @@ class AppendFile(OsFile):
 
     @override
     def delete(self) -> None:
-        """Keep it: it was there before."""
+        """Nothing to do: the file was there before, and stays."""
 
 
 def open_for_appending(path: Path) -> AppendFile:

@@ -57,7 +57,7 @@ class Program:
         self._signalled = False
 
     def run(self) -> str | None:
-        """Run to the end, in a thread. The result is what went wrong, if anything did."""
+        """Run to the end, in a thread. Returns what went wrong, or None."""
         with self._lock:
             if self._signalled:
                 return "it was not started"

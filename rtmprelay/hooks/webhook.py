@@ -131,7 +131,7 @@ class Webhook(Service):
                 self._queue.count_lost(refusal.reason)
 
     async def _post_event(self, queued: QueuedEvent) -> _Refusal | None:
-        """Post one event, as often as necessary. The result is why it was not taken in the end."""
+        """Post one event, as often as necessary. Returns why the server did not take it, or None."""
         body = encode_line(queued.time, queued.event, self._instance, queued.number)
         backoff = Backoff(FIRST_DELAY, LONGEST_DELAY)
         attempt = 1

@@ -11,7 +11,6 @@ BOX_HEADER_SIZE = _BOX_HEADER.size
 
 
 def box_header(kind: bytes, content_size: int) -> bytes:
-    """The header of a box with `content_size` bytes of content."""
     return _BOX_HEADER.pack(BOX_HEADER_SIZE + content_size, kind)
 
 

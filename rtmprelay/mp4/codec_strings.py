@@ -16,7 +16,7 @@ _MP3_OBJECT = 0x6B
 _MP3_LOW_RATE_OBJECT = 0x69
 
 #: Codecs whose name is all that there is to say.
-_PLAIN = {Codec.OPUS: "opus", Codec.FLAC: "flac", Codec.AC3: "ac-3", Codec.EAC3: "ec-3"}
+_PLAIN = {Codec.OPUS: "opus", Codec.FLAC: "fLaC", Codec.AC3: "ac-3", Codec.EAC3: "ec-3"}
 
 #: Pixels of a picture at most, by level of VP9, for publishers that leave the level out.
 _VP9_LEVELS = (

@@ -50,7 +50,6 @@ class SampleRun:
 
 
 def picture_flags(content: Content) -> int:
-    """The flags of a coded picture."""
     if content.keyframe:
         return KEY_PICTURE
     return DISPOSABLE_PICTURE if content.disposable else INTER_PICTURE

@@ -97,7 +97,7 @@ class FragmentEncoder:
         if content is None or not content.configuration or content.is_empty:
             return False
         if content.codec in CODECS_WITHOUT_HEADER:
-            # Whatever is sent as one tells nothing that the packets do not.
+            # A configuration for these codecs says nothing that their packets do not say.
             return track is None or content.codec != track.codec
         return (
             track is None or content.codec != track.codec or content.of(frame.payload) != track.configuration
@@ -309,7 +309,7 @@ class _PictureClock:
         return begin
 
     def _lead(self, moof: bytearray, first: int, end: int, begin: int) -> int:
-        """How much earlier the pictures are decoded to bridge a gap; they are shown when they would have been."""
+        """How much earlier the pictures are decoded to bridge a gap. When they are shown does not change."""
         (flags,) = _U32.unpack_from(moof, first + _ENTRY_FLAGS_AT)
         lead = begin - self._last - 2 * self._last_length
         if self._last_due is None or flags == KEY_PICTURE or not 0 < lead <= _MAX_LEAD_MS:

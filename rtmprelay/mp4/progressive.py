@@ -67,7 +67,7 @@ class ProgressiveFile:
         return sum(len(table.sizes) for table in self._tables.values())
 
     def add(self, fragments: bytes) -> list[tuple[int, int]]:
-        """Look at some whole fragments. The result is where in these bytes the media is: what belongs into the file.
+        """Look at some whole fragments. Returns where in these bytes the media is, which belongs into the file.
 
         Raises:
             BadFragmentError: These are no fragments of ours.

@@ -41,8 +41,8 @@ class OnePerStream(Generic[_Output]):
 
     Args:
         make: Makes the output of a stream; None if this stream has none.
-        keep_for: How many seconds an output waits for its publisher to return. Until then it stays subscribed: it hears
-            of publishers that leave and return as every subscriber does, and the timestamps go on. With 0 the next
+        keep_for: How many seconds an output waits for its publisher to return. Until then it stays subscribed, is told
+            when the publisher leaves and returns as every subscriber is, and the timestamps go on. With 0 the next
             publisher gets a new output.
     """
 
@@ -65,7 +65,6 @@ class OnePerStream(Generic[_Output]):
         return iter([entry.output for entry in self._entries.values()])
 
     def get(self, key: str) -> _Output | None:
-        """The output of this stream, if it has one."""
         entry = self._entries.get(key)
         return None if entry is None else entry.output
 

@@ -32,7 +32,7 @@ _FLV_ENCODERS = {in_chunks: FlvFrameEncoder(in_chunks) for in_chunks in (False, 
 
 
 class FlvViewer(HttpViewer):
-    """Gets each frame as a tag; nothing is left out, and no codec is unknown."""
+    """Gets each frame as a tag, whatever its codec."""
 
     audience = "flv"
 

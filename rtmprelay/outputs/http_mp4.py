@@ -91,7 +91,7 @@ class Mp4Viewer(HttpViewer):
     # -- the beginning ---------------------------------------------------------------------------------------
 
     def _look_at(self, frames: Sequence[LiveFrame]) -> int:
-        """Look for the tracks. The result is how many frames that took."""
+        """Look for the tracks. Returns how many frames that took."""
         finder = self._finder
         assert finder is not None, "the tracks are known"
         try:

@@ -63,11 +63,12 @@ class HttpViewer(Consumer):
     Subclasses attach an encoder and write what comes before the first frame.
 
     Args:
-        connection_id: Its name in the log and in events.
+        connection_id: The viewer's name in the log and in events.
         left: Called once, when the viewer has gone or its response has ended.
     """
 
     _log = Logger()
+    report: PlayReport
 
     def __init__(
         self,
@@ -89,12 +90,11 @@ class HttpViewer(Consumer):
         # Why no more frames are taken; what is queued may still have to be sent.
         self._ending: str | None = None
         self._gone = False
-        self._report = PlayReport(connection_id, stream.key, self, self._began)
+        self.report = PlayReport(connection_id, stream.key, self, self._began, response.peer)
         self._timer: IDelayedCall | None = None
 
     @property
     def connection_id(self) -> str:
-        """Its name in the log and in events."""
         return self._connection_id
 
     # -- for subclasses --------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class HttpViewer(Consumer):
             self._guarded(lambda: self.take_startup(startup, wait_for_keyframe))
 
     def take_startup(self, startup: Sequence[LiveFrame], wait_for_keyframe: bool) -> None:
-        """`begin`, with errors caught."""
+        """Called by `begin`, which catches errors."""
         super().begin(startup, wait_for_keyframe)
 
     @override
@@ -138,7 +138,7 @@ class HttpViewer(Consumer):
         return self.take_batch(batch) if self._ending is None else None
 
     def take_batch(self, batch: FrameBatch) -> bytes | None:
-        """`frames_arrived`, unless this viewer takes no more."""
+        """Called by `frames_arrived`, unless this viewer takes no more frames."""
         return super().frames_arrived(batch)
 
     @override
@@ -204,7 +204,7 @@ class HttpViewer(Consumer):
         self.close()
         self._context.registry.leave(self.stream, self)
         now = self._clock.seconds()
-        self._tell(self._report.stopped(now, reason))
+        self._tell(self.report.stopped(now, reason))
         self._tell(
             events.ConnectionClosed(
                 connection=self._connection_id,
@@ -225,13 +225,13 @@ class HttpViewer(Consumer):
         now = self._clock.seconds()
         self._response.writer.transport_full()
         self._stall.transport_full(self._response.writer, now)
-        self._report.stalls.transport_full(now)
+        self.report.stalls.transport_full(now)
         self.transport_full()
 
     def resumeProducing(self) -> None:
         """The transport's buffer is empty."""
         self._stall.transport_ready()
-        self._report.stalls.transport_ready(self._clock.seconds())
+        self.report.stalls.transport_ready(self._clock.seconds())
         if self._response.writer.transport_ready() and not self._gone:
             self._guarded(self.transport_ready)
 
@@ -242,7 +242,7 @@ class HttpViewer(Consumer):
 
     def _arm_timer(self) -> None:
         settings = self._context.settings
-        times = [_CHECK_EVERY, self._report.last_at + settings.statistics_interval - self._clock.seconds()]
+        times = [_CHECK_EVERY, self.report.last_at + settings.statistics_interval - self._clock.seconds()]
         stuck_since = self._stall.stuck_since
         if stuck_since is not None:
             times.append(stuck_since + settings.stall_timeout - self._clock.seconds())
@@ -261,6 +261,6 @@ class HttpViewer(Consumer):
                 f"the peer took no byte for {seconds} s (limit: stall_timeout)", "stall_timeout"
             )
             return
-        if now >= self._report.last_at + settings.statistics_interval:
-            self._tell(self._report.statistics(now))
+        if now >= self.report.last_at + settings.statistics_interval:
+            self._tell(self.report.statistics(now))
         self._arm_timer()

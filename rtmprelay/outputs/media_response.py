@@ -89,7 +89,6 @@ class MediaResponse:
 
 
 def write_headers(request: RelayRequest, content_type: bytes) -> None:
-    """Send the headers of live media."""
     request.setHeader(b"Content-Type", content_type)
     request.setHeader(b"Cache-Control", b"no-store")
     # A live stream cannot be sought in, so players need not try.

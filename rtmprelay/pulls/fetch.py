@@ -9,8 +9,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.error import TimeoutError as TwistedTimeoutError
 from twisted.internet.interfaces import IDelayedCall
-from twisted.logger import Logger
 from twisted.python.failure import Failure
+from typing_extensions import override
 from zope.interface import implementer
 
 from rtmprelay import events
@@ -23,6 +23,7 @@ from rtmprelay.pulls.source import FetchContext, StreamSource
 from rtmprelay.pulls.status import FetchStatus, PullState
 from rtmprelay.rtmp.client import ClientSettings, RtmpPlayClientProtocol
 from rtmprelay.rtmp.endpoint import negotiate
+from rtmprelay.rtmp.link import Link, stop_timer
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.registry import StreamBusyError
 from rtmprelay.wire.commands import StatusCode
@@ -53,14 +54,8 @@ _STATES = {
 
 
 @implementer(IStreamPublisher)
-class Fetch:
+class Fetch(Link[RtmpPlayClientProtocol]):
     """Plays one stream from another server, and publishes it here, for as long as it is wanted."""
-
-    _log = Logger()
-    # Each is set on the way into the state that uses it.
-    _attempt: Deferred[RtmpPlayClientProtocol]
-    _player: RtmpPlayClientProtocol
-    _end_reason: str
 
     def __init__(
         self,
@@ -71,12 +66,12 @@ class Fetch:
         chain: tuple[str, ...],
         on_ended: Callable[[Fetch], None],
     ) -> None:
+        super().__init__(context.clock, context.wall_clock, f"fetching {key}")
         self.key = key
         self.connection_id = connection_id
         self.address = source.name
         self.source = source
         self._context = context
-        self._clock = context.clock
         self._chain = chain
         self._on_ended = on_ended
         self._policy = context.new_retry_policy()
@@ -86,30 +81,12 @@ class Fetch:
         self._stream: LiveStream | None = None
         self._continuation = Continuation()
         self._wanted_at = self._last_frame_at = self._clock.seconds()
-        self._connections = self._messages = self._bytes = 0
-        self._connected_at: float | None = None
-        self._next_attempt_at: float | None = None
-        self._retry_timer: IDelayedCall | None = None
+        self._messages = self._bytes = 0
         self._hold_timer: IDelayedCall | None = None
-        self._waiting_for_end: list[Deferred[None]] = []
         self._waiting_for_media: list[Deferred[None]] = []
         self._lifecycle = _new_lifecycle(self)
 
     # -- for the manager -------------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        self._lifecycle.start()
-
-    def end(self, reason: str) -> Deferred[None]:
-        """Stop fetching; fires when the connection has gone."""
-        ended: Deferred[None] = Deferred()
-        self._waiting_for_end.append(ended)
-        self._lifecycle.end(reason)
-        return ended
-
-    def reconnect(self) -> None:
-        """Ask again where the stream is, and fetch it from there, now."""
-        self._lifecycle.reconnect()
 
     @property
     def is_ending(self) -> bool:
@@ -150,7 +127,7 @@ class Fetch:
         if now - self._wanted_at >= KEEP_FOR:
             self._lifecycle.end("nobody watches it any more")
         elif self.is_live and now - self._last_frame_at >= SILENT_SERVER:
-            self._player.close_for(TwistedTimeoutError(f"nothing came for {SILENT_SERVER:g} s"))
+            self._client.close_for(TwistedTimeoutError(f"nothing came for {SILENT_SERVER:g} s"))
 
     def status(self) -> FetchStatus:
         failure = self._failure
@@ -165,13 +142,8 @@ class Fetch:
             connect_time=self._wall_time(self._connected_at),
             messages=self._messages,
             bytes=self._bytes,
-            reconnect_count=max(0, self._connections - 1),
+            reconnect_count=self.reconnect_count,
         )
-
-    def _wall_time(self, moment: float | None) -> float | None:
-        if moment is None:
-            return None
-        return self._context.wall_clock() - (self._clock.seconds() - moment)
 
     def _report(self, event: type[events.PullEvent], **fields: Any) -> None:
         self._context.events.publish(event(pull=self.source.name, stream=self.key, **fields))
@@ -227,7 +199,7 @@ class Fetch:
 
     def _unpublish(self) -> None:
         self._continuation.forget()
-        self._stop_timer(self._hold_timer)
+        stop_timer(self._hold_timer)
         stream, self._stream = self._stream, None
         if stream is not None:
             self._context.registry.unpublish(stream, self, clean=False)
@@ -241,12 +213,11 @@ class Fetch:
 
     # -- what the state machine does: only it calls these ----------------------------------------------------
 
+    @override
     def connect(self) -> None:
         self._phase = _Phase.CONNECTING
-        self._next_attempt_at = None
         self._last_frame_at = self._clock.seconds()
-        self._attempt = Deferred.fromCoroutine(self._reach_server())
-        self._attempt.addCallbacks(self._lifecycle.accepted, self._lifecycle.failed).addErrback(self._log_bug)
+        self._try(self._reach_server())
 
     async def _reach_server(self) -> RtmpPlayClientProtocol:
         target = await self.source.find(self.key, self._chain)
@@ -257,25 +228,16 @@ class Fetch:
         return await negotiate(RtmpPlayClientProtocol, target.url, endpoint, self._clock, settings)
 
     def connected(self, player: RtmpPlayClientProtocol) -> None:
-        self._watch(player)
-        self._player = player
+        self._keep(player)
         self._phase = _Phase.PLAYING
         self._failure = None
-        self._connected_at = self._last_frame_at = self._clock.seconds()
-        self._connections += 1
-        self._policy.accepted(self._connected_at)
-        self._stop_timer(self._hold_timer)
+        self._last_frame_at = self._clock.seconds()
+        self._policy.accepted(self._last_frame_at)
+        stop_timer(self._hold_timer)
         self._continuation.new_connection()
         self._report(events.PullConnected, address=self._server or "")
         player.on_status = self._status_received
         player.deliver_to(self._frames_arrived)
-
-    def _watch(self, player: RtmpPlayClientProtocol) -> None:
-        lost = player.when_lost.addCallback(lambda _: self._lifecycle.lost(player.loss))
-        lost.addErrback(self._log_bug)
-
-    def _log_bug(self, failure: Failure) -> None:
-        self._log.failure("A bug in fetching {stream}", failure, stream=self.key)
 
     def wait_after_loss(self, reason: Failure) -> None:
         self._disconnected()
@@ -285,7 +247,7 @@ class Fetch:
     def _disconnected(self) -> None:
         self._connected_at = None
         if self._stream is not None:
-            self._stop_timer(self._hold_timer)
+            stop_timer(self._hold_timer)
             self._hold_timer = self._clock.callLater(HOLD_FOR, self._unpublish)
 
     def wait_after_failure(self, reason: Failure) -> None:
@@ -293,67 +255,32 @@ class Fetch:
         now = self._clock.seconds()
         failure = self._failure = self._policy.failed(classify(reason), now)
         delay = min(self._policy.delay(failure.kind), self.source.longest_delay)
-        self._next_attempt_at = now + delay
-        self._retry_timer = self._clock.callLater(delay, self._lifecycle.retry)
+        self._wait(delay)
         self._report(
             events.PullFailed, error_class=failure.kind.value, reason=failure.sentence, next_attempt_in=delay
         )
         self._decide()
 
-    def connect_now(self) -> None:
-        self._stop_timer(self._retry_timer)
-        self.connect()
-
-    def cancel_attempt(self) -> None:
-        self._attempt.cancel()
-
+    @override
     def end_connection(self) -> None:
         self._phase = _Phase.CONNECTING
         self._disconnected()
         # Without a goodbye: a server that is frozen would not take it.
-        self._player.close_now("the stream is fetched from elsewhere")
+        self._client.close_now("the stream is fetched from elsewhere")
 
-    def connect_again(self, reason: Failure) -> None:
-        self.connect()
-
-    def accepted_too_late(self, player: RtmpPlayClientProtocol) -> None:
-        """The attempt succeeded at the very moment when it was cancelled."""
-        self._watch(player)
-        player.end()
-
+    @override
     def leave(self, reason: str) -> None:
         self._end_reason = reason
         self._phase = _Phase.ENDING
-        self._stop_timer(self._retry_timer)
+        self._stop_timer()
         self._unpublish()
         self._decide()
 
-    def leave_attempt(self, reason: str) -> None:
-        self.leave(reason)
-        self._attempt.cancel()
-
-    def leave_connection(self, reason: str) -> None:
-        self.leave(reason)
-        self._player.end()
-
-    def leave_at_once(self, reason: str) -> None:
-        self.leave(reason)
-        self.finish()
-
+    @override
     def finish(self, reason: Failure | None = None) -> None:
         self._report(events.PullEnded, reason=self._end_reason, messages=self._messages, bytes=self._bytes)
         self._on_ended(self)
         self.confirm_end(self._end_reason)
-
-    def confirm_end(self, reason: str) -> None:
-        waiting, self._waiting_for_end = self._waiting_for_end, []
-        for ended in waiting:
-            ended.callback(None)
-
-    @staticmethod
-    def _stop_timer(timer: IDelayedCall | None) -> None:
-        if timer is not None and timer.active():
-            timer.cancel()
 
 
 _new_lifecycle = build_machine(Fetch)

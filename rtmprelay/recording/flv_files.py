@@ -32,7 +32,7 @@ from rtmprelay.recording.status import QUEUE_FULL, TOO_LARGE, WAITING_FOR_KEYFRA
 from rtmprelay.streams.frames import METADATA_KEY, FrameRole, LiveFrame
 from rtmprelay.streams.limits import StreamLimits
 
-#: Why a file ends that another one follows.
+#: The reason that is reported when a file ends and the next segment follows.
 _SEGMENT_FULL = "the segment is full"
 
 
@@ -79,8 +79,8 @@ class FlvFiles(FileSequence[_Recording]):
     """Writes frames to files. The next file begins when a segment is full, and after a failure at the next keyframe.
 
     Attributes:
-        account: Messages that came this far, and what happened to them.
-        lost: Messages that did not come this far. The reactor's thread counts them.
+        account: Messages that reached the writer's thread, and what happened to them.
+        lost: Messages that were dropped before that. The reactor's thread counts them.
     """
 
     def __init__(self, key: str, context: RecordingContext) -> None:
@@ -126,7 +126,7 @@ class FlvFiles(FileSequence[_Recording]):
     # -- frames ----------------------------------------------------------------------------------------------
 
     def wait_for_keyframe(self) -> None:
-        """The next frames cannot be decoded before a keyframe."""
+        """Write no video before the next keyframe: it cannot be decoded."""
         self._waits_for_keyframe = True
 
     def skip(self) -> None:
@@ -242,7 +242,7 @@ class FlvFiles(FileSequence[_Recording]):
         return self._has_video or any(frame.frame.kind is MediaKind.VIDEO for frame in self._startup.values())
 
     def _begin(self, frame: LiveFrame) -> str | None:
-        """Open a file that begins with this frame. The result is the error if that fails."""
+        """Open a file that begins with this frame. Returns the error if that fails, or None."""
         context, settings = self._context, self._settings
         segment = self._files + 1 if settings.has_segments else None
         wall_time = context.wall_clock()
@@ -304,7 +304,7 @@ class FlvFiles(FileSequence[_Recording]):
             self._delete_short(current)
 
     def _delete_short(self, current: _Recording) -> None:
-        """A recording with hardly anything in it is somebody's attempt: it would only be in the way."""
+        """Delete a recording with hardly any media: it was only an attempt to publish."""
         if attempt(current.file.delete) is None:
             reason = f"it has less than {self._settings.shortest:g} s of media"
             self._context.report(

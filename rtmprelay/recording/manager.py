@@ -82,7 +82,7 @@ class RecordingManager:
     # -- start and stop --------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Record from now on, streams that are live already included."""
+        """Record from now on, including streams that are live already."""
         settings = self.settings
         if self._was_stopped:
             # The last thread may still be at work.
@@ -167,7 +167,7 @@ class RecordingManager:
         return len(self._unfinished)
 
     def bytes_queued(self) -> int:
-        """What waits for the disk, of all recordings together."""
+        """Bytes that wait for the disk, of all recordings together."""
         return sum(recorder.bytes_queued for recorder in self._unfinished)
 
     def totals(self) -> RecordingTotals:

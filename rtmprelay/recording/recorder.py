@@ -140,7 +140,7 @@ class Recorder:
 
     @property
     def bytes_queued(self) -> int:
-        """What waits for the disk."""
+        """Bytes that wait for the disk."""
         return self._bytes
 
     def status(self) -> RecordingStatus:
@@ -167,7 +167,7 @@ class Recorder:
     # -- in the writer's thread ------------------------------------------------------------------------------
 
     def work(self) -> bool:
-        """Write what is queued. The result is whether the recording has ended with it."""
+        """Write what is queued. Returns whether the recording has ended with it."""
         # Read before the queue: no frame is queued after the end.
         reason = self._end_reason
         with self._lock:

@@ -63,7 +63,7 @@ def delete_old(
 ) -> list[DeletedFile]:
     """Delete finished recordings that are too old, then the oldest ones until the rest is small enough.
 
-    Of all apps the one with the most bytes gives first.
+    The app that has the most bytes loses recordings first.
 
     Args:
         active: Files that are being written. They count, and are never deleted.

@@ -32,7 +32,6 @@ class MessageAccount:
     by_reason: dict[str, int] = attrs.field(factory=dict)
 
     def drop(self, reason: str, count: int = 1) -> None:
-        """So many messages are not recorded."""
         if count:
             self.dropped += count
             self.by_reason[reason] = self.by_reason.get(reason, 0) + count

@@ -31,8 +31,8 @@ class AdmissionLimits:
     max_connections: int = 10_000
     #: Connections from one address that have not sent `connect` yet. They are cheap to open, so few are allowed.
     max_unconnected_per_address: int = 4_000
-    #: Connections from one address at the same time. A TCP proxy without the PROXY protocol has the address of all its
-    #: clients; others find room beside it.
+    #: Connections from one address at the same time. All clients of a TCP proxy without the PROXY protocol have its
+    #: address: this leaves room for others.
     max_connections_per_address: int | None = 8_000
     #: New connections a second from one address, on average over twenty seconds.
     connection_rate_per_address: int | None = 200
@@ -98,7 +98,7 @@ class Admission:
         _decrease(self._open, address_group(host))
 
     def moved(self, proxy: str, host: str, now: float) -> None:
-        """A connection that came from a proxy is that of another host: count it there, and raise if that has too many.
+        """Count a connection from a proxy as one of the client's host, and raise if that host has too many.
 
         From now on, connections from the proxy are not counted as those of one peer.
         """

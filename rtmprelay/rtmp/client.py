@@ -16,11 +16,12 @@ from typing_extensions import override
 from zope.interface import implementer
 
 from rtmprelay.amf.amf0 import AmfValue
-from rtmprelay.errors import DestinationRefusedError, LocalProtocolError
+from rtmprelay.errors import DestinationRefusedError, LocalProtocolError, RelayedToItselfError
 from rtmprelay.media import MediaFrame
 from rtmprelay.quantities import MEBIBYTE
 from rtmprelay.rtmp.connection import RtmpConnection
 from rtmprelay.rtmp.encoding import shared_encoder
+from rtmprelay.rtmp.node_pass import COMES_FROM_HERE
 from rtmprelay.secret import Secret
 from rtmprelay.session.adobe import wants_authentication
 from rtmprelay.session.client import ClientSession
@@ -41,6 +42,7 @@ from rtmprelay.session.reports import (
     SessionReport,
     StatusReceived,
     StreamCreated,
+    StreamNameRefused,
 )
 from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.frames import FrameBatch, live_frame
@@ -89,7 +91,7 @@ class ClientSettings:
     )
     #: Called with each step that is done: "tcp", "tls", "handshake", "connect", "publish" or "play".
     progress: Callable[[str], None] = lambda step: None
-    #: What this relay shows to another relay that it fetches from; see `node_pass`.
+    #: What this relay shows to another relay that it fetches from, or sends to; see `node_pass`.
     node_pass: Secret = attrs.field(factory=lambda: Secret(""))
 
 
@@ -167,6 +169,7 @@ class RtmpClientProtocol(RtmpConnection[ClientSession]):
                 ConnectRequested()
                 | StreamCreated()
                 | PublishRequested()
+                | StreamNameRefused()
                 | PublishEnded()
                 | PlayRequested()
                 | PlayPaused()
@@ -190,6 +193,8 @@ class RtmpClientProtocol(RtmpConnection[ClientSession]):
         description = status.description[:_LONGEST_ANSWER]
         if not self._accepted and wants_authentication(description):
             self.close_for(AuthenticationWantedError(description))
+        elif not self._accepted and COMES_FROM_HERE in description:
+            self.close_for(RelayedToItselfError("that is this relay, or leads back to it"))
         else:
             self.close_for(DestinationRefusedError(_refusal_text(status, self.url)))
 

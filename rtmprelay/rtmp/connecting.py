@@ -1,4 +1,4 @@
-"""The beginning of a server's connection: the login, if one is wanted, and the answer to `connect`."""
+"""The beginning of a server's connection: the login, if one is required, and the answer to `connect`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from twisted.internet.defer import Deferred
 
 from rtmprelay import events
-from rtmprelay.rtmp.node_pass import NodePass, NodeRefusedError
+from rtmprelay.rtmp.node_pass import NodePass, NodeRefusedError, OwnStreamError
 from rtmprelay.session.adobe import LoginAccepted, LoginRefused
 from rtmprelay.session.reports import ConnectRequested
 from rtmprelay.wire.commands import StatusCode
@@ -34,14 +34,16 @@ class Connecting:
         self._check: Deferred[None] | None = None
 
     def requested(self, request: ConnectRequested, now: float) -> None:
-        """Check the login, and answer at once or later: nothing else of the client is read meanwhile."""
+        """Check the login, and answer at once or later. Until then nothing else that the client sends is read."""
         connection = self._connection
         self.can_reconnect = request.can_reconnect
         if request.node_pass:
             try:
                 self._node = connection.factory.node.check(request.node_pass)
             except NodeRefusedError as refused:
-                self._refuse(request, str(refused), str(refused))
+                # The destination that tried it says so, in one line.
+                is_told = not isinstance(refused, OwnStreamError)
+                self._refuse(request, str(refused), str(refused), is_told)
                 return
         if self._node is not None and self._node.notice:
             self._take_notice(request, self._node)
@@ -52,11 +54,10 @@ class Connecting:
         logins = connection.factory.logins
         check = logins.check(connection.client_host, request.app, request.credentials, now)
         self._check = check.addCallback(self._checked, request).addErrback(connection.handling_failed)
-        connection.unread.leave(request.request_id)
+        connection.unread.pause_for(request.request_id)
 
     @property
     def is_cluster_node(self) -> bool:
-        """Whether the client is a node of the cluster."""
         return self._node is not None and self._node.is_proved
 
     @property
@@ -65,7 +66,7 @@ class Connecting:
         return () if self._node is None else self._node.chain
 
     def _take_notice(self, request: ConnectRequested, node: NodePass) -> None:
-        """Another node tells something, or asks: accepting its `connect` means yes."""
+        """Another node sends a notice or a question: accepting its `connect` means yes."""
         connection = self._connection
 
         def answered(refusal: str | None) -> None:
@@ -91,11 +92,11 @@ class Connecting:
             return
         if isinstance(login, LoginRefused):
             reason = "the user or the password is wrong" if login.wrong else "it was asked for a user"
-            self._refuse(request, login.description, reason, is_told=login.wrong)
+            self._refuse(request, login.description, reason, is_reported=login.wrong)
         else:
             self._accept(request, login)
         connection.flush()
-        connection.unread.read_again()
+        connection.unread.resume()
 
     def _accept(self, request: ConnectRequested, login: LoginAccepted | None) -> None:
         connection = self._connection
@@ -112,10 +113,12 @@ class Connecting:
             )
         )
 
-    def _refuse(self, request: ConnectRequested, description: str, reason: str, is_told: bool = True) -> None:
+    def _refuse(
+        self, request: ConnectRequested, description: str, reason: str, is_reported: bool = True
+    ) -> None:
         connection = self._connection
         connection.session.reject(request.request_id, StatusCode.CONNECT_REJECTED, description)
-        if is_told:
+        if is_reported:
             connection.report_refusal(
                 events.ConnectRefused(
                     connection=connection.connection_id,

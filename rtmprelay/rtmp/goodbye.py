@@ -1,4 +1,4 @@
-"""Closes a client that has nothing more to do here, after it could read why."""
+"""Closes the connection of a client that was refused, once the client could read why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_REFUSALS = 10
 
 
 class Goodbye:
-    """The end of one connection, as far as the server decides about it."""
+    """Closes one connection when the server decides to."""
 
     def __init__(self, connection: RtmpServerProtocol, clock: IReactorTime) -> None:
         self._connection = connection
@@ -31,7 +31,7 @@ class Goodbye:
             self.close_soon(reason)
 
     def count_refusal(self) -> bool:
-        """Close the client if it was refused too often: it is guessing. The result says whether it was."""
+        """Count a refusal, and close a client that was refused too often. Returns whether it was closed."""
         self._refusals += 1
         if self._refusals <= _MOST_REFUSALS:
             return False
@@ -53,6 +53,5 @@ class Goodbye:
             self._connection.close_politely(reason)
 
     def cancel(self) -> None:
-        """The connection has ended."""
         if self._timer is not None:
             self._timer.cancel()

@@ -33,8 +33,16 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9._:\[\]-]{1,64}")
 _SEPARATOR = ";"
 
 
+#: What a relay answers to a stream that it has sent out itself. The relay that asked reads it, too.
+COMES_FROM_HERE = "the stream comes from this relay"
+
+
 class NodeRefusedError(RtmpRelayError):
     """The pass of another relay is not accepted; the text says why."""
+
+
+class OwnStreamError(NodeRefusedError):
+    """A stream that this relay sends to a destination has come back to it."""
 
 
 @attrs.frozen
@@ -45,7 +53,7 @@ class NodePass:
     chain: tuple[str, ...]
     #: Whether it has proved that it knows the secret of the cluster.
     is_proved: bool = False
-    #: What it tells, such as that a stream has moved; empty for one that wants to play.
+    #: A notice, such as that a stream has moved; empty for a request to play.
     notice: str = ""
 
 
@@ -61,7 +69,7 @@ def read_node_name(text: str) -> str:
 
 
 def random_node_name() -> str:
-    """The name of a relay that was not given one: enough to notice that a pull has come round."""
+    """The name of a relay that was not given one: enough to notice a loop of pulls."""
     return f"rtmprelay-{secrets.token_hex(4)}"
 
 
@@ -81,6 +89,8 @@ class NodeIdentity:
     ) -> None:
         self.name = name
         self.address = address
+        # What destinations are shown: anybody may be one, and the name of a node tells of its network.
+        self._alias = random_node_name()
         self._secret = secret
         self._wall_clock = wall_clock
 
@@ -91,6 +101,14 @@ class NodeIdentity:
             return Secret(_SEPARATOR.join(("1", nodes)))
         signed = _SEPARATOR.join(("1", nodes, f"{self._wall_clock():.0f}", secrets.token_hex(8), notice))
         return Secret(_SEPARATOR.join((signed, self._proof(signed, address))))
+
+    def issue_for_destination(self, chain: tuple[str, ...]) -> Secret:
+        """What a destination is shown, so that a stream which comes back is recognised.
+
+        Args:
+            chain: The relays that the stream has come through.
+        """
+        return Secret(_SEPARATOR.join(("1", ",".join((*chain[-MOST_NODES + 1 :], self._alias)))))
 
     def check(self, shown: Secret) -> NodePass:
         """Read the pass of another node.
@@ -106,6 +124,8 @@ class NodeIdentity:
         chain = tuple(fields[0].split(","))
         if not all(map(_NODE_NAME.fullmatch, chain)):
             raise NodeRefusedError("the pass of the asking relay cannot be read")
+        if self._alias in chain:
+            raise OwnStreamError(COMES_FROM_HERE)
         if len(chain) > MOST_NODES:
             raise NodeRefusedError(f"more than {MOST_NODES} relays fetch from each other")
         if self.name in chain:

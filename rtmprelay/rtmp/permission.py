@@ -30,7 +30,6 @@ class Permissions:
 
     @property
     def is_pending(self) -> bool:
-        """Whether a verdict is pending."""
         return bool(self._pending)
 
     def ask(self, stream_id: int, request: AccessRequest, decided: Callable[[Verdict], None]) -> None:

@@ -28,6 +28,7 @@ class RtmpPlayer(Consumer):
     """One `play` of a client: a consumer that also tells the client when the publisher leaves and returns."""
 
     audience = "rtmp"
+    report: PlayReport
 
     def __init__(self, playing: Playing, request: PlayRequested, stream: LiveStream, now: float) -> None:
         connection = playing.connection
@@ -35,7 +36,7 @@ class RtmpPlayer(Consumer):
         encoder = shared_encoder(settings.chunk_size, request.stream_id)
         super().__init__(connection.write_media, encoder, settings.queue)
         self.stream = stream
-        self.report = PlayReport(connection.connection_id, str(request.key), self, now)
+        self.report = PlayReport(connection.connection_id, str(request.key), self, now, connection.peer)
         self._playing = playing
         self._request = request
         # Whether the client has yet to be told that the publisher has left.

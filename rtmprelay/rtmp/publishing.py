@@ -10,7 +10,7 @@ from rtmprelay import events
 from rtmprelay.access.request import Action, Verdict, refused
 from rtmprelay.flv import AnyCodec, display_name
 from rtmprelay.interfaces import IStreamPublisher
-from rtmprelay.session.reports import PublishRequested
+from rtmprelay.session.reports import PublishRequested, StreamNameRefused
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.registry import StreamBusyError
 from rtmprelay.wire.commands import StatusCode
@@ -34,6 +34,8 @@ class Publication:
         self.connection_id = connection.connection_id
         self.address = connection.peer
         self.key = key
+        #: The relays that the stream has come through, as far as they say so.
+        self.chain = connection.relay_chain
         #: The stream, once the publish has begun. The connection passes media straight to it.
         self.stream: LiveStream | None = None
         #: The codecs that were reported last. The frame path compares them with those of the stream.
@@ -126,6 +128,20 @@ class Publishing:
     def requested(self, request: PublishRequested) -> None:
         """Ask the gate whether the client may publish."""
         self.connection.ask_permission(Action.PUBLISH, request, self._allowed, self._refused)
+
+    def name_refused(self, report: StreamNameRefused) -> None:
+        """Tell the operator, too: an encoder without a stream key is a common mistake."""
+        connection = self.connection
+        is_publish = report.code == StatusCode.PUBLISH_BAD_NAME
+        kind = events.PublishRefused if is_publish else events.PlayRefused
+        connection.report_refusal(
+            kind(
+                connection=connection.connection_id,
+                stream=f"{report.app}/",
+                peer=connection.peer,
+                reason=report.reason,
+            )
+        )
 
     def _refused(self, request: PublishRequested, verdict: Verdict) -> None:
         code = StatusCode.PUBLISH_BAD_NAME if verdict.is_busy else StatusCode.PUBLISH_DENIED

@@ -1,4 +1,4 @@
-"""Delays reads from the sockets of publishers, so that one read returns several frames.
+"""When a client's socket is read: not while an answer is awaited, and seldom if one read can return several frames.
 
 A read costs more CPU than handling the few frames that it returns. Where a stream may be delayed (see
 `streams.merging`), its publisher's socket is not read for that long: frames gather in the kernel at no cost.
@@ -6,7 +6,7 @@ A read costs more CPU than handling the few frames that it returns. Where a stre
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import IDelayedCall, IReactorTime, ISSLTransport
@@ -21,9 +21,48 @@ from rtmprelay.rtmp.transport_buffers import (
     read_now,
 )
 
+if TYPE_CHECKING:
+    from rtmprelay.rtmp.publishing import Publishing
+    from rtmprelay.rtmp.server import RtmpServerProtocol
+
 #: A read of this size or more is followed by another one at once: the peer has more to send, and its reads are large
 #: already.
 ENOUGH_BYTES = 49152
+
+
+class UnreadSocket:
+    """Leaves the socket of a client unread while the answer to its `connect` or `publish` is awaited.
+
+    The client may send media at once. It waits in the kernel then, costs nothing here, and is all there if the answer is
+    yes. The session holds what arrives nevertheless, within its limits.
+    """
+
+    __slots__ = ("_connection", "_publishing", "_transport")
+
+    def __init__(self, connection: RtmpServerProtocol, publishing: Publishing) -> None:
+        self._connection = connection
+        self._publishing = publishing
+        # The transport, while it is not read.
+        self._transport: Any = None
+
+    def pause_for(self, request_id: int) -> None:
+        """Do not read until this request is answered, unless the connection publishes already."""
+        connection = self._connection
+        awaited = connection.session.requests.awaited == request_id
+        if awaited and not self._publishing.publications and self._transport is None:
+            self._transport = connection.transport
+            self._transport.pauseProducing()
+
+    def resume(self) -> None:
+        """A request has been answered. Take what is held now, unless `dataReceived` is about to do that."""
+        connection = self._connection
+        transport, self._transport = self._transport, None
+        if transport is None or connection.is_closing:
+            return
+        if connection.session.has_held_data:
+            connection.dataReceived(b"")
+        if not connection.is_closing:
+            transport.resumeProducing()
 
 
 class Reading:

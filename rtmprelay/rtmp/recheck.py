@@ -1,4 +1,4 @@
-"""Asks the authorizers again about those who publish and play: a token may have run out, a key may have been taken away."""
+"""Asks the authorizers again about clients that publish or play: a token may have expired, or a key been removed."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Granted = tuple[AccessRequest, Callable[[str], object]]
 
 
 class Recheck:
-    """Asks about one after the other, every so many seconds.
+    """Asks about one client after the other, every `interval` seconds.
 
-    Who cannot be checked at the moment stays: an authorizer that is down must not end everything.
+    A client that cannot be checked at the moment stays: an authorizer that is down must not end everything.
 
     Args:
         interval: Seconds from the end of one round to the next; None for never.
-        granted: Each returns what is going on.
+        granted: Functions that return what clients were allowed and still do.
     """
 
     _log = Logger()
@@ -48,11 +48,10 @@ class Recheck:
         self._round: Deferred[None] | None = None
 
     def add(self, granted: Callable[[], list[Granted]]) -> None:
-        """Ask about these too."""
+        """Ask about what this function returns, too."""
         self._granted.append(granted)
 
     def start(self) -> None:
-        """Ask from now on."""
         if self._interval is not None and self._timer is None:
             self._timer = self._clock.callLater(self._interval, self._ask_all)
 

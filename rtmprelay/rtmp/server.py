@@ -23,9 +23,8 @@ from rtmprelay.rtmp.goodbye import Goodbye
 from rtmprelay.rtmp.permission import Permissions
 from rtmprelay.rtmp.playing import Playing, RtmpPlayer
 from rtmprelay.rtmp.publishing import Publishing
-from rtmprelay.rtmp.reading_pace import Reading
+from rtmprelay.rtmp.reading_pace import Reading, UnreadSocket
 from rtmprelay.rtmp.recheck import Granted
-from rtmprelay.rtmp.unread import UnreadSocket
 from rtmprelay.session.adobe import without_login
 from rtmprelay.session.reports import (
     CommandNotUnderstood,
@@ -44,6 +43,7 @@ from rtmprelay.session.reports import (
     SessionReport,
     StatusReceived,
     StreamCreated,
+    StreamNameRefused,
 )
 from rtmprelay.session.server import ServerSession
 from rtmprelay.session.timeouts import RateLimit
@@ -51,10 +51,10 @@ from rtmprelay.session.timeouts import RateLimit
 if TYPE_CHECKING:
     from rtmprelay.rtmp.server_factory import RtmpServerFactory
 
-#: Message streams created and unknown commands of one connection that are told: real clients have two or three.
+#: Events about new message streams and unknown commands of one connection: real clients cause two or three.
 _MOST_SMALL_EVENTS = 20
 
-#: The limits that a frame exceeds before anybody allowed it.
+#: The limits that a frame may exceed while its client may not publish yet.
 _FRAME_LIMITS = ("message_size_before_publish", "assembly_size_before_publish")
 
 _Request = TypeVar("_Request", PublishRequested, PlayRequested)
@@ -110,7 +110,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         return str(getattr(self.transport and self.transport.getPeer(), "host", ""))
 
     def report_refusal(self, refusal: Refusal) -> None:
-        """Tell that something was refused, or count it."""
+        """Report a refusal as an event, or count it for the next report."""
         self.factory.refusals.report(self.client_host, refusal)
 
     def now(self) -> float:
@@ -153,7 +153,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
                         return
                 if session.requests.awaited is not None or not session.channel.reader.held:
                     break
-                # A publish has been answered at once: what the client sent behind it comes now.
+                # A publish has been answered at once: what the client sent after it is taken now.
                 unread = b""
         except Exception:
             self.handling_failed(Failure())
@@ -188,6 +188,8 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
                 self._emit_once_more(events.CommandIgnored(connection=self.connection_id, command=name))
             case PublishRequested():
                 self._publishing.requested(report)
+            case StreamNameRefused():
+                self._publishing.name_refused(report)
             case PublishEnded(stream_id):
                 self._publishing.ended_by_client(stream_id)
             case PlayRequested():
@@ -262,6 +264,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
                 duration=self._clock.seconds() - self._began,
                 bytes_in=self.session.channel.bytes_received,
                 bytes_out=self.bytes_out,
+                broke_protocol=self._error is not None,
             )
         )
         # Last, because a caller that waits for the end expects all events to have come before.
@@ -269,12 +272,15 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
 
     @property
     def is_cluster_node(self) -> bool:
-        """Whether the client is a node of the cluster."""
         return self._connecting.is_cluster_node
 
     @property
+    def relay_chain(self) -> tuple[str, ...]:
+        """The relays that what the client publishes has come through."""
+        return self._connecting.chain
+
+    @property
     def publishes(self) -> bool:
-        """Whether the client publishes now."""
         return bool(self._publishing.publications)
 
     @property
@@ -289,11 +295,11 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             self.flush()
 
     def send_away(self) -> None:
-        """End the connection with a word of goodbye."""
+        """Called by a drain."""
         self.shut_down()
 
     def end_plays(self, reason: str) -> bool:
-        """End all that the client plays; whether it plays anything."""
+        """End all plays of the client. Returns whether there were any."""
         playing = list(self._playing.players)
         for stream_id in playing:
             self._playing.end(stream_id, reason)
@@ -363,10 +369,10 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             else:
                 refused(request, verdict)
             self.flush()
-            self.unread.read_again()
+            self.unread.resume()
 
         self.permissions.ask(request.stream_id, access, decided)
-        self.unread.leave(request.request_id)
+        self.unread.pause_for(request.request_id)
 
     def reject(self, request_id: int, code: str, reason: str) -> None:
         """Refuse a request of the client."""

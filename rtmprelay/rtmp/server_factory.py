@@ -87,9 +87,9 @@ class RtmpServerFactory(_ServerFactory):
         #: Decides who may publish and play.
         self.gate = gate or Gate((), clock)
         self.logins = Logins(self.gate)
-        #: This relay among others: reads what they show when they fetch a stream from here.
+        #: The name of this relay among others; checks what they show when they fetch a stream from here.
         self.node = NodeIdentity("")
-        #: Called with what another node tells; fires with the reason why it is refused, or with None.
+        #: Called with a notice of another node; fires with the reason why it is refused, or with None.
         self.take_notice: Callable[[NodePass], Deferred[str | None]] = _refuse_notice
         self.registry = registry if registry is not None else StreamRegistry()
         self.events = event_bus or EventBus()
@@ -100,9 +100,9 @@ class RtmpServerFactory(_ServerFactory):
             "memory_before_publish", self.settings.limits.memory_before_publish, FAIR_SHARE
         )
         self.publishers_memory = MemoryPool("memory_budget")
-        #: Says whether there is memory for one more publisher; None if nobody looks after that.
+        #: Says whether there is memory for one more publisher; None for no check.
         self.memory: MemoryBudget | None = None
-        #: Says whether there are files for one more connection; None if nobody looks after that.
+        #: Says whether there are files for one more connection; None for no check.
         self.open_files: OpenFiles | None = None
         self.noisy = False
         self._connections: dict[str, RtmpServerProtocol] = {}
@@ -111,9 +111,9 @@ class RtmpServerFactory(_ServerFactory):
         self._stopping = False
         #: Connections that were refused, by limit.
         self.refused_by_limit: Counter[str] = Counter()
-        #: Addresses that were over a limit for one address.
+        #: Addresses that exceeded a limit for one address.
         self.refused_addresses = RefusedAddresses(clock)
-        #: Tells what is refused to clients.
+        #: Reports what is refused to clients.
         self.refusals = refusals or RefusalReports(self.events, clock)
         self._waiting_for_drain: list[Deferred[None]] = []
 
@@ -164,7 +164,7 @@ class RtmpServerFactory(_ServerFactory):
         self.refusals.report(host, refusal)
 
     def moved(self, protocol: RtmpServerProtocol, proxy: str) -> None:
-        """A connection from a proxy has told its real address. Raise if there are too many from there."""
+        """Count a connection from a proxy at its real address. Raises if there are too many from there."""
         try:
             self._refuse_banned(protocol.host)
             self._admission.moved(proxy, protocol.host, self.clock.seconds())
@@ -194,11 +194,11 @@ class RtmpServerFactory(_ServerFactory):
                 drained.callback(None)
 
     def granted(self) -> list[Granted]:
-        """What clients were allowed and still do, each with what ends it for a reason."""
+        """What clients were allowed and still do, each with the function that ends it for a reason."""
         return [one for connection in self.connections for one in connection.granted()]
 
     def end_play(self, connection_id: str, reason: str) -> bool:
-        """End what a connection plays; whether it plays anything."""
+        """End all plays of a connection. Returns whether there were any."""
         connection = self._connections.get(connection_id)
         return connection is not None and connection.end_plays(reason)
 

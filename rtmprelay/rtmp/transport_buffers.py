@@ -114,7 +114,7 @@ class DirectWriter:
         self._is_full = True
 
     def transport_ready(self) -> bool:
-        """The transport's buffer is empty. The result says whether it still has room after it got the rest."""
+        """The transport's buffer is empty. Returns whether it still has room after it got the rest."""
         self._is_full = False
         self._hand_over_rest()
         return not self._is_full

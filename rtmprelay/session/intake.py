@@ -49,7 +49,7 @@ class MediaIntake:
                 if raw.type_id != _AGGREGATE:
                     return index
                 if not open_streams:
-                    # Nobody wants what is in it, so it is not taken apart.
+                    # Media is not taken here now, so it is not taken apart.
                     continue
                 self.take(self._media_parts(raw), 0, reports)
                 batch = reports[-1] if reports else None

@@ -112,7 +112,7 @@ class Connection:
 
 
 class MessageStream:
-    """The state of a message stream. A request on a busy one is refused, and no error."""
+    """The state of a message stream. A request on a busy one is refused; that is not an error."""
 
     def __init__(self, stream_id: int) -> None:
         self.stream_id = stream_id

@@ -40,7 +40,7 @@ class ConnectRequested:
     credentials: Secret
     #: Whether the client understands a request to reconnect.
     can_reconnect: bool = False
-    #: What another relay shows that fetches from here; empty for all other clients.
+    #: The pass of another relay that fetches from here; empty for all other clients.
     node_pass: Secret = attrs.field(factory=lambda: Secret(""))
 
 
@@ -62,6 +62,16 @@ class PublishRequested:
     stream_id: int
     key: StreamKey
     credentials: Secret
+
+
+@attrs.frozen
+class StreamNameRefused:
+    """A client asked for a stream under a name that no stream can have, such as none at all."""
+
+    app: str
+    #: The status code with which it was refused.
+    code: str
+    reason: str
 
 
 @attrs.frozen
@@ -148,6 +158,7 @@ SessionReport: TypeAlias = (
     | ConnectRequested
     | StreamCreated
     | PublishRequested
+    | StreamNameRefused
     | PlayRequested
     | PublishEnded
     | PlayEnded

@@ -13,14 +13,12 @@ from rtmprelay.wire.names import StreamKey
 
 @attrs.frozen
 class ConnectRequest:
-    """A `connect`."""
-
     transaction_id: float
 
 
 @attrs.frozen
 class StreamRequest:
-    """A `publish`, or a `play` if it is there."""
+    """A `publish`, or a `play` if `play` is set."""
 
     stream: MessageStream
     key: StreamKey
@@ -31,7 +29,7 @@ Request: TypeAlias = ConnectRequest | StreamRequest
 
 
 class PendingRequests:
-    """Requests by number. An answer to one that is not there any more means nothing.
+    """Requests by number. An answer to one that was withdrawn is ignored.
 
     Attributes:
         awaited: The number of a request to connect or to publish; None if none is there. Until it is answered, nothing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from rtmprelay.amf.amf0 import AmfValue
-from rtmprelay.errors import LimitExceededError, RemoteProtocolError
+from rtmprelay.errors import LimitExceededError
 from rtmprelay.media import MediaKind
 from rtmprelay.memory import MemoryPool
 from rtmprelay.secret import Secret
@@ -25,6 +25,7 @@ from rtmprelay.session.reports import (
     ReceptionChanged,
     SessionReport,
     StreamCreated,
+    StreamNameRefused,
 )
 from rtmprelay.session.requests import ConnectRequest, PendingRequests, StreamRequest
 from rtmprelay.session.timeouts import Timeouts
@@ -35,10 +36,12 @@ from rtmprelay.wire.commands import StatusCode
 from rtmprelay.wire.handshake import ServerHandshake
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE, WINDOW_ACKNOWLEDGEMENT_SIZE, ConnectionLimits
 from rtmprelay.wire.messages import BandwidthLimit, Command, SetPeerBandwidth, from_raw
-from rtmprelay.wire.names import Application, StreamKey, read_application, read_stream_name
+from rtmprelay.wire.names import Application, StreamKey, UnusableNameError, read_application, read_stream_name
 
 #: The names of answers. A server makes no calls, so a client has none to answer; they get no reply.
 _ANSWER_NAMES = frozenset({"_result", "_error", "onStatus", "onBWDone"})
+
+_Named = commands.Publish | commands.Play
 
 
 class ServerSession:
@@ -48,10 +51,9 @@ class ServerSession:
     or `reject`, at once or later. After each call, write `bytes_to_send()`. At `next_deadline()`, call
     `check_deadline`. Any error other than `RemoteProtocolError` is a bug in this package.
 
-    Until the first publish is accepted, the client may send little, and what it sends behind a `publish` waits for the
+    Until the first publish is accepted, the client may send little, and what it sends after a `publish` waits for the
     answer: an encoder may send media at once, and the answer says how much that may be. Leave its socket unread if you
     can, and call `receive_data` again after the answer, with no bytes, if `has_held_data`.
-
     """
 
     def __init__(
@@ -71,7 +73,6 @@ class ServerSession:
         self.outgoing = self.channel.outgoing
         self._connection = Connection()
         self._timeouts = Timeouts(self._limits, now)
-        self._name_limits = (self._limits.stream_name_size, self._limits.credentials_size)
         self.trust = Trust(self._limits, self.channel.reader, self._timeouts, strangers, publishers)
         self.requests = PendingRequests()
         self._intake = MediaIntake(self._limits)
@@ -84,8 +85,7 @@ class ServerSession:
     def receive_data(self, data: bytes, now: float) -> list[SessionReport]:
         """Take the bytes of one read and report what they mean.
 
-        A read that is one chunk with one media message takes four calls: this one, the channel's, the chunk reader's
-        and the intake's. Everything else is a look at an attribute.
+        One media message in one chunk takes four calls: this one, the channel's, the chunk reader's, and the intake's.
         """
         reports: list[SessionReport] = []
         channel = self.channel
@@ -116,7 +116,6 @@ class ServerSession:
 
     @property
     def has_held_data(self) -> bool:
-        """Whether bytes have come that are not read yet."""
         return self.channel.reader.held > 0
 
     def _handshake_completed(self, now: float, reports: list[SessionReport]) -> None:
@@ -186,17 +185,16 @@ class ServerSession:
     def _on_connect(self, request: commands.Connect, now: float, reports: list[SessionReport]) -> None:
         self._connection.connect_requested()
         self._timeouts.phase_began(now)
-        self._application = read_application(request.properties, *self._name_limits)
+        self._application = read_application(request.properties, *self._limits.name_sizes)
         self.channel.reader.keep(len(self._application.credentials.reveal()))
         client = request.properties.get("flashVer")
-        client_name = client[:80] if isinstance(client, str) else ""
         node_pass = request.properties.get(commands.NODE_PROPERTY)
         request_id = self.requests.add(ConnectRequest(request.transaction_id))
         reports.append(
             ConnectRequested(
                 request_id,
                 self._application.app,
-                client_name,
+                client[:80] if isinstance(client, str) else "",
                 self._application.credentials,
                 commands.can_reconnect(request.properties),
                 Secret(node_pass if isinstance(node_pass, str) else ""),
@@ -245,11 +243,9 @@ class ServerSession:
 
     def _on_publish(self, request: commands.Publish, reports: list[SessionReport]) -> None:
         stream = self._stream(request.stream_id)
-        try:
-            key, credentials = read_stream_name(self._application, request.name, *self._name_limits)
-        except RemoteProtocolError as bad_name:
-            self._refuse(stream, StatusCode.PUBLISH_BAD_NAME, str(bad_name))
+        if (named := self._read_name(stream, request, StatusCode.PUBLISH_BAD_NAME, reports)) is None:
             return
+        key, credentials = named
         if not stream.publish_requested():
             self._refuse(stream, StatusCode.PUBLISH_BAD_NAME, f"This message stream is {stream.role.value}")
             return
@@ -258,11 +254,9 @@ class ServerSession:
 
     def _on_play(self, request: commands.Play, reports: list[SessionReport]) -> None:
         stream = self._stream(request.stream_id)
-        try:
-            key, credentials = read_stream_name(self._application, request.name, *self._name_limits)
-        except RemoteProtocolError as bad_name:
-            self._refuse(stream, StatusCode.PLAY_STREAM_NOT_FOUND, str(bad_name))
+        if (named := self._read_name(stream, request, StatusCode.PLAY_STREAM_NOT_FOUND, reports)) is None:
             return
+        key, credentials = named
         if stream.role in (Role.PLAYING, Role.REQUESTING_PLAY):
             # A player may change to another stream without closing the first.
             self._release(stream, reports)
@@ -271,6 +265,16 @@ class ServerSession:
             return
         request_id = self.requests.add(StreamRequest(stream, key, request))
         reports.append(PlayRequested(request_id, stream.stream_id, key, credentials))
+
+    def _read_name(
+        self, stream: MessageStream, request: _Named, code: str, reports: list[SessionReport]
+    ) -> tuple[StreamKey, Secret] | None:
+        try:
+            return read_stream_name(self._application, request.name, *self._limits.name_sizes)
+        except UnusableNameError as bad:
+            self._refuse(stream, code, str(bad))
+            reports.append(StreamNameRefused(self._application.app, code, str(bad)))
+            return None
 
     def _refuse(self, stream: MessageStream, code: str, description: str) -> None:
         self.channel.send(commands.on_status(stream.stream_id, "error", code, description))
@@ -373,7 +377,6 @@ class ServerSession:
 
     @property
     def phase(self) -> Phase:
-        """How far the conversation has come."""
         return self._connection.state.phase
 
     def next_deadline(self) -> float | None:

@@ -38,7 +38,7 @@ class Trust:
         reader.limit_assembly(
             limits.assembly_size_before_publish, "assembly_size_before_publish", strangers or MemoryPool("")
         )
-        # The answer to a publish decides how long the messages behind it may be.
+        # The answer to a publish decides how long the messages after it may be.
         reader.stops_at_commands = True
 
     def connect_accepted(self) -> None:

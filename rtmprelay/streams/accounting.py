@@ -60,7 +60,6 @@ class AudienceAccount:
     dropped_by_reason: Counter[str] = attrs.field(factory=Counter)
 
     def add(self, account: DeliveryAccount | AudienceAccount) -> None:
-        """Add one more account."""
         self.messages_sent += account.messages_sent
         self.messages_dropped += account.messages_dropped
         self.bytes_sent += account.bytes_sent
@@ -111,12 +110,15 @@ class _Total:
 class PlayReport:
     """Turns the account of a player into events, whatever its protocol: from time to time, and at the end."""
 
-    def __init__(self, connection: str, stream: str, player: Player, now: float) -> None:
+    def __init__(self, connection: str, stream: str, player: Player, now: float, peer: str = "") -> None:
         self.stalls = StallMeter()
-        self._connection = connection
+        #: The name of the connection in events, and where it comes from.
+        self.connection = connection
+        self.peer = peer
+        #: When playing began.
+        self.began = now
         self._stream = stream
         self._player = player
-        self._began = now
         self._last = _Total(now)
 
     @property
@@ -129,9 +131,9 @@ class PlayReport:
         account = self._player.account
         self.stalls.transport_ready(now)
         return PlayStopped(
-            connection=self._connection,
+            connection=self.connection,
             stream=self._stream,
-            duration=now - self._began,
+            duration=now - self.began,
             messages=account.messages_sent,
             bytes=account.bytes_sent,
             dropped=account.messages_dropped,
@@ -155,7 +157,7 @@ class PlayReport:
         )
         seconds = now - before.at
         return MediaStatistics(
-            connection=self._connection,
+            connection=self.connection,
             stream=self._stream,
             role="player",
             seconds=seconds,

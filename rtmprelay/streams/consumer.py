@@ -11,7 +11,7 @@ from typing import Protocol
 
 from rtmprelay.interfaces import IFrameSubscriber
 from rtmprelay.media import MediaKind
-from rtmprelay.streams.accounting import DeliveryAccount, DropReason
+from rtmprelay.streams.accounting import DeliveryAccount, DropReason, PlayReport
 from rtmprelay.streams.frame_queue import FrameQueue
 from rtmprelay.streams.frames import FrameBatch, FrameEncoder, FrameRole, LiveFrame, summarize
 from rtmprelay.streams.limits import QueueLimits
@@ -33,8 +33,11 @@ class Player(Protocol):
         """The format in which the stream is watched."""
 
     @property
-    def account(self) -> DeliveryAccount:
-        """What was sent."""
+    def account(self) -> DeliveryAccount: ...
+
+    @property
+    def report(self) -> PlayReport | None:
+        """Who watches, and since when; None where nobody knows."""
 
     @property
     def messages_queued(self) -> int: ...
@@ -54,6 +57,9 @@ class Consumer:
 
     #: The format in which a player gets the stream: "rtmp", "flv", "mp4" or "hls". None for a consumer that is no player.
     audience: str | None = None
+
+    #: Who watches, and since when.
+    report: PlayReport | None = None
 
     def __init__(
         self,
@@ -76,7 +82,7 @@ class Consumer:
             self.attach(write, encoder)
 
     def attach(self, write: Callable[[bytes], None], encoder: FrameEncoder) -> None:
-        """There is a transport to write to."""
+        """Write to this transport from now on."""
         self.write = write
         self._encoder = encoder
         self._absent = None
@@ -143,7 +149,7 @@ class Consumer:
         self.drain()
 
     def frames_arrived(self, batch: FrameBatch) -> bytes | None:
-        """Live frames arrived. The result is what to write now; None if they were queued or dropped."""
+        """Live frames arrived. Returns what to write now; None if they were queued or dropped."""
         if not self._direct:
             self.frames_arrived_indirectly(batch)
             return None

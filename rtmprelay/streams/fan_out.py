@@ -14,7 +14,7 @@ from rtmprelay.interfaces import IFrameSubscriber
 from rtmprelay.streams.frames import FrameBatch
 from rtmprelay.streams.merging import MergeWindow, Merging, Pace
 
-#: So much is worth a write of its own, and waits for nothing more.
+#: Frames that are together this large, or this many, do not wait for more.
 ENOUGH_BYTES = 65536
 ENOUGH_FRAMES = 256
 
@@ -44,7 +44,7 @@ class _Lane:
         self.delivery: _Delivery | None = None
 
     def drop_waiting(self) -> None:
-        """Nobody is left to wait for."""
+        """Forget the frames that wait: no subscriber is left."""
         self.waiting = []
         self.waiting_bytes = self.waiting_frames = 0
         self.stop_timer()
@@ -80,7 +80,6 @@ class FanOut:
         return chain.from_iterable([lane.subscribers for lane in self._lanes.values()])
 
     def subscribers(self, pace: Pace) -> tuple[IFrameSubscriber, ...]:
-        """The subscribers of one pace."""
         return self._lanes[pace].subscribers
 
     # -- subscribers -----------------------------------------------------------------------------------------

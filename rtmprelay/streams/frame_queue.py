@@ -51,7 +51,6 @@ class FrameQueue:
 
     @property
     def bytes_queued(self) -> int:
-        """How many bytes of live frames are queued."""
         return self._bytes
 
     @property
@@ -115,7 +114,6 @@ class FrameQueue:
         return taken
 
     def clear(self, reason: DropReason) -> None:
-        """Drop everything."""
         for frame in (*self._startup, *self._frames):
             self._account.dropped(reason, frame.size)
         self._startup.clear()

@@ -98,7 +98,6 @@ _DATA = FrameLook(FrameRole.DATA)
 
 
 def look_at(kind: MediaKind, payload: bytes) -> FrameLook:
-    """Say what a payload is."""
     if kind is MediaKind.VIDEO:
         return _look_at_video(payload)
     if kind is MediaKind.AUDIO:
@@ -160,7 +159,6 @@ class FrameBatch:
 
     @classmethod
     def of(cls, frames: list[LiveFrame]) -> FrameBatch:
-        """A batch of these frames."""
         return cls(frames, len(frames), sum([frame.size for frame in frames]))
 
     def summary(self) -> FrameSummary:

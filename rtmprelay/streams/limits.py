@@ -21,8 +21,8 @@ class StreamLimits:
     startup_bytes: int = 1 * MEBIBYTE
     #: Different pieces of decoder configuration: one for each track and kind.
     startup_frames: int = 64
-    #: AMF values a second in onMetaData, on average over 20 seconds. An encoder sends some twenty, once; what is over this
-    #: is not passed on, because everybody who gets it would read it.
+    #: AMF values a second in onMetaData, on average over 20 seconds. An encoder sends some twenty, once. Metadata
+    #: over this is not passed on, because every receiver would have to parse it.
     metadata_value_rate: int = 1_000
     #: Seconds without a frame after which a new publisher may take over.
     silent_publisher: float = 5.0
@@ -36,7 +36,7 @@ class QueueLimits:
 
     #: Bytes that wait: ten seconds at 25 Mbit/s.
     max_bytes: int = 32 * MEBIBYTE
-    #: Milliseconds of media that wait: who is further behind is better off at the next keyframe.
+    #: Milliseconds of media that wait: a consumer that is further behind does better with the next keyframe.
     max_ms: int = 10_000
     #: Messages that wait: empty ones have no bytes and still cost memory.
     max_frames: int = 65_536

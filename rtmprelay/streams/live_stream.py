@@ -65,10 +65,10 @@ class LiveStream:
     """One stream, known by its key: at most one publisher, any number of subscribers.
 
     Attributes:
-        departed: What players that have left this stream got and lost.
+        departed: The accounts of players that have left this stream, added up.
         previous_headers: The decoder configuration of the last publisher, once it is gone.
         largest_frame: Bytes of the largest frame of this publisher.
-        visitors: Players that fetch what they want by themselves, and are no subscribers.
+        visitors: Players that fetch media themselves, such as those of HLS, and are not subscribers.
         reading_pause: How many seconds the publisher's socket may be left to fill before it is read again.
     """
 
@@ -132,7 +132,7 @@ class LiveStream:
         return len(self._cache)
 
     def limit_cache(self, size: int) -> bool:
-        """Keep no more bytes than this for late joiners. Whether that is as much as usual."""
+        """Keep no more bytes than this for late joiners. Returns whether that is as much as usual."""
         return self._cache.limit(size)
 
     # -- publishers ------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class LiveStream:
         self._forget_content()
 
     def splice(self, now: float) -> None:
-        """Other frames follow from the same publisher, with timestamps of their own: they go on where these end."""
+        """Called when frames with other timestamps follow from the same publisher: they go on where these end."""
         self.flush()
         cache = self._cache
         if cache.newest is not None:
@@ -210,13 +210,17 @@ class LiveStream:
         """The decoder configuration of the video or of the audio, if it has come."""
         return self._cache.header(kind)
 
+    def still(self) -> list[MediaFrame]:
+        """What decodes to the picture of the latest keyframe; nothing if that is not kept."""
+        return self._cache.still()
+
     @property
     def gop(self) -> tuple[int, int] | None:
         """The timestamps of the first and the last frame that late joiners get, if there are any."""
         return self._cache.gop
 
     def unsubscribe(self, subscriber: IFrameSubscriber) -> None:
-        """Hand it nothing more."""
+        """Deliver nothing more to this subscriber."""
         self._fan_out.remove(subscriber)
 
     def flush(self) -> None:

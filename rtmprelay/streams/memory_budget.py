@@ -1,8 +1,8 @@
-"""The memory that all streams and connections use together, and what gives way when it gets scarce.
+"""The memory that all streams and connections use together, and what is cut back when it gets scarce.
 
-First no more publishers are taken, then the caches for late joiners shrink, then the largest queues drop frames.
-Publishers that were taken go on: room for the frames that they send is kept free. Only if the unfinished messages of all
-of them together were as large as the whole budget, those that go on would be closed.
+First no more publishers are accepted, then the caches for late joiners shrink, then the largest queues drop frames.
+Publishers that were accepted go on: room for the frames that they send is kept free. One of them is closed only if the
+unfinished messages of all together are as large as the whole budget.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rtmprelay.streams.consumer import Consumer
 from rtmprelay.streams.live_stream import LiveStream
 from rtmprelay.streams.registry import StreamRegistry
 
-#: From these shares of the budget on each thing gives way, and below the last one everything is as usual again.
+#: The shares of the budget from which each thing is cut back; below the last one everything is as usual again.
 _REFUSE_FROM = 0.75
 _SHRINK_FROM = 0.85
 _DROP_FROM = 0.95
@@ -40,7 +40,7 @@ _STALLED_COST = 128 * KIBIBYTE
 #: What a publisher is expected to send at once, before it has shown that: a keyframe in 4K, and its copy.
 _RESERVE = 2 * MEBIBYTE
 
-#: The share of the budget that caches and queues leave to publishers that were taken.
+#: The share of the budget that caches and queues leave for publishers that were accepted.
 _MOST_KEPT_FREE = 0.6
 
 #: Bytes of a message that a publisher may always have in assembly, however scarce memory is.
@@ -60,7 +60,7 @@ class MemoryLimits:
 
 
 class Scarcity(Enum):
-    """What gives way now; the value is the name in JSON."""
+    """What is cut back now; the value is the name in JSON."""
 
     NONE = "none"
     NO_NEW_PUBLISHERS = "no_new_publishers"
@@ -91,7 +91,7 @@ class MemoryBudget:
     Attributes:
         most: Bytes that all together may have.
         used: What they had at the last look.
-        refuses_publishers: Whether no more publishers are taken now.
+        refuses_publishers: Whether no more publishers are accepted now.
     """
 
     _log = Logger()
@@ -149,17 +149,17 @@ class MemoryBudget:
 
     @property
     def _taken(self) -> float:
-        """What is used, and what publishers that were taken may need for the frames that they send."""
+        """What is used, and what accepted publishers may need for the frames that they send."""
         kept_free = min(self._expected, self.most * _MOST_KEPT_FREE)
         return self.used.total - self.used.assembly + max(self.used.assembly, kept_free)
 
     @property
     def _wanted(self) -> int:
-        """The same, without what gives way to publishers."""
+        """The same, without the caches, which shrink when publishers need the memory."""
         return max(self.used.total, self.used.total - self.used.assembly - self.used.caches + self._expected)
 
     def take_publisher(self) -> bool:
-        """Whether there is memory for one more publisher. Between two looks, those that were taken count as expected."""
+        """Whether there is memory for one more publisher. Between two looks, each new one is expected to need a reserve."""
         if self._is_full() and self._clock.seconds() - self._looked_at >= _SCARCE_INTERVAL:
             # Publishers may have gone since the last look.
             self.look()
@@ -179,7 +179,7 @@ class MemoryBudget:
             outputs=sum(bytes_used() for bytes_used in self._outputs),
         )
 
-    # -- giving way ------------------------------------------------------------------------------------------
+    # -- cutting back ----------------------------------------------------------------------------------------
 
     def _shrink_caches(self, streams: Sequence[LiveStream]) -> None:
         """Let the caches have what is left beside everything else, in equal shares."""
@@ -213,7 +213,7 @@ class MemoryBudget:
         self.used = self._measure(streams)
 
     def _note_scarcity(self, share: float, expected: float) -> None:
-        """Say what gives way now.
+        """Set `scarcity`, and log when it begins and when it is over.
 
         Args:
             share: What is used, and `expected`, what publishers may need at any moment; of the whole budget.
@@ -234,14 +234,14 @@ class MemoryBudget:
                 "Memory is {how} ({used} of {most} bytes, limit: memory_budget)",
                 how="no longer scarce"
                 if self.scarcity is Scarcity.NONE
-                else "scarce: no more publishers are taken, then caches shrink, then the largest queues drop",
+                else "scarce: no more publishers are accepted, then caches shrink, then the largest queues drop",
                 used=self.used.total,
                 most=self.most,
             )
 
     @property
     def refusal(self) -> str:
-        """Why a publisher is not taken."""
+        """Why a publisher is not accepted."""
         return f"the server has no memory for more streams ({format_size(self.most)}, limit: memory_budget)"
 
 
@@ -254,7 +254,7 @@ def _largest_queue(stream: LiveStream) -> int:
 
 
 def _queue_cost(stream: LiveStream) -> int:
-    """The frames of the fullest queue, with their encoded copies, and the buffers of all who do not read."""
+    """The frames of the fullest queue, with their encoded copies, and the buffers of all receivers that do not read."""
     stalled = largest = frames = 0
     for consumer in _consumers(stream):
         count = consumer.messages_queued

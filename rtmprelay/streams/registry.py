@@ -34,7 +34,7 @@ class StreamRegistry:
         """
         self._limits = limits or StreamLimits()
         self._merging = merging
-        #: How many players were not wanted because a stream had too many.
+        #: How many players were refused because a stream had too many.
         self.players_refused = 0
         self._streams: dict[str, LiveStream] = {}
         self._observers: list[IStreamObserver] = []
@@ -43,7 +43,7 @@ class StreamRegistry:
         self.departed = AudienceAccount()
 
     def add_observer(self, observer: IStreamObserver) -> None:
-        """Tell this one which streams begin and end."""
+        """Notify this observer of streams that begin and end."""
         self._observers.append(observer)
 
     def __iter__(self) -> Iterator[LiveStream]:
@@ -63,7 +63,7 @@ class StreamRegistry:
         now: float,
         origin: StreamOrigin = StreamOrigin.PUBLISHED,
     ) -> LiveStream:
-        """Make somebody the publisher of a stream; one that has gone silent gives way."""
+        """Make this the publisher of a stream, in place of one that has gone silent."""
         stream = self._streams.get(key)
         if stream is None:
             stream = LiveStream(key, self._limits, self._merging)
@@ -79,7 +79,7 @@ class StreamRegistry:
             stream.origin = origin
             fetched.publish_superseded()
             for observer in self._observers:
-                self._tell(observer.stream_started, stream)
+                self._notify(observer.stream_started, stream)
             return stream
         elif stream.publisher is not None:
             if not stream.is_silent(now):
@@ -91,11 +91,11 @@ class StreamRegistry:
         stream.origin = origin
         stream.publisher_joined(publisher, now)
         for observer in self._observers:
-            self._tell(observer.stream_started, stream)
+            self._notify(observer.stream_started, stream)
         return stream
 
     def unpublish(self, stream: LiveStream, publisher: IStreamPublisher, clean: bool) -> None:
-        """The publisher has gone, on purpose or not. One that was superseded has nothing to end any more."""
+        """The publisher has gone, on purpose or not. Nothing happens for one that was superseded."""
         if stream.publisher is publisher:
             self._stop(stream, clean)
             self._forget_if_unused(stream)
@@ -104,12 +104,12 @@ class StreamRegistry:
         stream.publisher_left()
         self.received.add(stream.counters)
         for observer in self._observers:
-            self._tell(observer.stream_stopped, stream, clean)
+            self._notify(observer.stream_stopped, stream, clean)
 
-    def _tell(self, tell: Callable[..., None], *arguments: object) -> None:
+    def _notify(self, notify: Callable[..., None], *arguments: object) -> None:
         """One observer's failure is its own: publishers and the other observers do not notice."""
         try:
-            tell(*arguments)
+            notify(*arguments)
         except Exception:
             self._log.failure("An observer of live streams failed")
 
@@ -134,7 +134,7 @@ class StreamRegistry:
             raise LimitExceededError("max_players", f"{stream.key} has {most} players already")
 
     def visitor_left(self, stream: LiveStream, visitor: Player) -> None:
-        """A viewer that fetched by itself does so no more; what it got stays in the account."""
+        """A visitor has gone; what it got stays in the totals."""
         if visitor in stream.visitors:
             stream.departed.add(visitor.account)
             self.departed.add(visitor.account)
@@ -142,7 +142,7 @@ class StreamRegistry:
             self._forget_if_unused(stream)
 
     def leave(self, stream: LiveStream, subscriber: IFrameSubscriber) -> None:
-        """The subscriber has gone; what it got stays in the account."""
+        """A subscriber has gone; what it got stays in the totals."""
         for player in players(other for other in stream.subscribers if other is subscriber):
             stream.departed.add(player.account)
             self.departed.add(player.account)

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 import attrs
 
-from rtmprelay.media import TIMESTAMP_MODULUS, MediaKind
+from rtmprelay.media import TIMESTAMP_MODULUS, MediaFrame, MediaKind
 from rtmprelay.streams.frames import METADATA_KEY, FrameRole, LiveFrame
 from rtmprelay.streams.limits import StreamLimits
 
@@ -78,7 +78,7 @@ class StartupCache:
         self._startup[frame.startup_key] = frame
 
     def forget_startup(self, key: Hashable) -> None:
-        """The publisher took this startup frame back."""
+        """Forget a startup frame that the publisher has withdrawn."""
         self._startup.pop(key, None)
 
     def clear(self) -> None:
@@ -88,7 +88,7 @@ class StartupCache:
         self.has_keyframes = False
 
     def limit(self, size: int) -> bool:
-        """Keep no more than so many bytes of the current group of pictures. Whether that is as much as usual."""
+        """Keep no more than so many bytes of the current group of pictures. Returns whether that is as much as usual."""
         self.most_bytes = min(size, self._limits.gop_bytes)
         if self._gop_bytes > self.most_bytes:
             self._forget_gop()
@@ -122,6 +122,13 @@ class StartupCache:
             if frame.frame.kind is kind and frame.startup_key != METADATA_KEY:
                 return frame.frame.payload
         return None
+
+    def still(self) -> list[MediaFrame]:
+        """What decodes to the picture of the latest keyframe; nothing if that is not kept."""
+        if not self._gop:
+            return []
+        headers = [frame.frame for frame in self._startup.values() if frame.frame.kind is MediaKind.VIDEO]
+        return [*headers, self._gop[0].frame]
 
     def startup_frames(self) -> list[LiveFrame]:
         """The latest startup frames: metadata first, from which players learn their tracks, then by first appearance."""

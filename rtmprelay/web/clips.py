@@ -20,12 +20,12 @@ from rtmprelay.hls.window import Window
 from rtmprelay.mp4.progressive import BadFragmentError
 from rtmprelay.outputs.hls.broadcast import HlsBroadcast
 from rtmprelay.outputs.hls.service import Hls
-from rtmprelay.quantities import read_duration
+from rtmprelay.quantities import read_duration, utc_time
 from rtmprelay.web.media_gate import MediaGate
 from rtmprelay.web.server.pieces import PieceSender
 from rtmprelay.web.server.ranges import wanted_range
 from rtmprelay.web.server.request import RelayRequest, Result
-from rtmprelay.web.server.responses import Headers, HttpError, Response, iso_time
+from rtmprelay.web.server.responses import RETRY_LATER, Headers, HttpError, Response
 from rtmprelay.web.server.threads import InThread
 
 CLIP_NAME = "clip.mp4"
@@ -36,8 +36,6 @@ _USUAL = 30.0
 #: Clips that are made at the same time, and requests that may wait for it: every sample is looked at.
 _MAKERS = 1
 _MAX_WAITING = 50
-
-_RETRY_AFTER: Headers = ((b"Retry-After", b"10"),)
 
 _MAX_PARAMETERS = 32
 
@@ -96,7 +94,7 @@ class Clips:
         """A client that wants parts asks for them one by one, and the clip must be the same each time."""
         last = window.segments[-1] if window.segments else window.listed[-1]
         # In the middle of the first and the last segment: nothing hangs on the last digit.
-        query = f"from={_moment(clip.begin + 0.01)}&to={_moment(last.date + last.duration - 0.01)}"
+        query = f"from={utc_time(clip.begin + 0.01)}&to={utc_time(last.date + last.duration - 0.01)}"
         if not self._gate.is_open:
             query += f"&{self._hls.signer.sign(_signed_name(key), self._hls.wall_clock())}"
         return Response(b"", 302, headers=((b"Location", f"{CLIP_NAME}?{query}".encode()),))
@@ -134,7 +132,7 @@ class Clips:
 
     def _make(self, clip: Clip) -> Deferred[ClipFile]:
         if len(self._makers.waiting) >= _MAX_WAITING:
-            raise HttpError(503, "too many clips are being made: try again later", _RETRY_AFTER)
+            raise HttpError(503, "too many clips are being made: try again later", RETRY_LATER)
         made: Deferred[ClipFile] = self._makers.run(self._in_thread, make_file, clip)
         return made
 
@@ -144,13 +142,13 @@ class Clips:
             raise HttpError(404, "nobody publishes this stream now, or it is not sent as HLS")
         found = next(((n, window) for n, window in enumerate(broadcast.windows) if window.listed), None)
         if found is None:
-            raise HttpError(503, "the stream has not sent enough for a clip yet: ask again", _RETRY_AFTER)
+            raise HttpError(503, "the stream has not sent enough for a clip yet: ask again", RETRY_LATER)
         number, window = found
         begin, end = _times(request.query, _end_of(window))
         try:
             clip = cut_clip(window, begin, end, partial(_file_of, broadcast, number))
         except NothingThereError as error:
-            first, last = iso_time(window.listed[0].date), iso_time(_end_of(window))
+            first, last = utc_time(window.listed[0].date), utc_time(_end_of(window))
             raise HttpError(404, f"{error}: it reaches from {first} to {last}") from None
         if clip.size > most:
             raise HttpError(400, "the clip would be too large: ask for less")
@@ -160,11 +158,6 @@ class Clips:
 def _signed_name(key: str) -> str:
     """What is signed for clips of a stream: nothing that permits anything else."""
     return f"\nclip/{key}"
-
-
-def _moment(seconds: float) -> str:
-    """A time as the query has it."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _file_of(broadcast: HlsBroadcast, rendition: int, segment: int) -> Path | None:

@@ -24,15 +24,12 @@ from rtmprelay.outputs.hls.viewers import HlsClient, HlsViewer, SessionEndedErro
 from rtmprelay.web.media_gate import MediaGate
 from rtmprelay.web.server.pieces import PieceSender
 from rtmprelay.web.server.request import RelayRequest, Result
-from rtmprelay.web.server.responses import BEARER_CHALLENGE, Headers, HttpError, Response
+from rtmprelay.web.server.responses import BEARER_CHALLENGE, RETRY_LATER, Headers, HttpError, Response
 from rtmprelay.web.server.threads import InThread
 
 _T = TypeVar("_T")
 
 PLAYLIST_TYPE = b"application/vnd.apple.mpegurl"
-
-#: The seconds after which a client that was one too many may ask again.
-_RETRY_AFTER: Headers = ((b"Retry-After", b"10"),)
 
 #: Seconds for which viewers may use the playlist that index.m3u8 named, where no session says that they still watch.
 _ANONYMOUS_FOR = 12 * 3600
@@ -305,7 +302,7 @@ class HlsMedia:
         try:
             return act()
         except LimitExceededError as error:
-            raise HttpError(503, f"{error}: try again later", _RETRY_AFTER) from None
+            raise HttpError(503, f"{error}: try again later", RETRY_LATER) from None
 
     def _note_cmcd(self, request: RelayRequest, parameters: dict[str, str], viewer: HlsViewer) -> None:
         texts = [parameters["CMCD"]] if "CMCD" in parameters else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from rtmprelay.hls.signing import UriSigner
 from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.outputs.http_viewer import LiveMediaSettings
 from rtmprelay.web.api.control import Control, ControllableRelay
+from rtmprelay.web.api.machine_use import MachineUse
 from rtmprelay.web.api.routes import Routes
 from rtmprelay.web.api.sampling import RateSampler
 from rtmprelay.web.api.status import RelayView, StatusDocuments
@@ -42,6 +43,7 @@ from rtmprelay.web.server.site import RelaySite
 from rtmprelay.web.server.threads import InThread, at_once
 from rtmprelay.web.server.unread import MOST_UNREAD, SHARE_OF_BUDGET, UnreadResponses
 from rtmprelay.web.settings import HttpSettings
+from rtmprelay.web.stills import Stills
 
 
 class Relay(RelayView, ControllableRelay, Protocol):
@@ -56,6 +58,7 @@ class HttpPart:
         hls: The streams that can be watched as HLS, if any can.
         recordings: The folder of recordings that viewers may watch; None if they are not served.
         in_thread: Calls a function that waits for a disk or takes long.
+        folders: Those that the relay writes to, by what they are for.
 
     Attributes:
         site: The factory for the listener of operators, which has everything.
@@ -75,9 +78,12 @@ class HttpPart:
         hls: Hls | None = None,
         recordings: Path | None = None,
         in_thread: InThread = at_once,
+        folders: Mapping[str, Path] | None = None,
     ) -> None:
         scheduler = HttpScheduler(clock)
         self._sampler = RateSampler(relay.registry, relay.destination_bytes, clock)
+        machine = MachineUse(clock, folders, in_thread)
+        self._sampler.add_listener(machine.sample)
         recent = RecentEvents()
         relay.events.add_sink(recent)
         self._status = StatusDocuments(
@@ -87,6 +93,7 @@ class HttpPart:
             clock,
             wall_clock,
             lambda key: hls is not None and hls.settings.wants(key),
+            machine,
         )
         recent.add_listener(self._status.invalidate)
         refusals = refusals or RefusalReports(relay.events, clock)
@@ -98,7 +105,7 @@ class HttpPart:
             "max_event_readers_per_address", settings.max_event_readers_per_address, refused_addresses.note
         )
         self._events = EventStream(
-            settings, self._status, self._sampler, recent, scheduler, clock, event_readers
+            settings, self._status, self._sampler, recent, scheduler, clock, event_readers, machine
         )
         media = media or LiveMediaSettings()
         media_gate = MediaGate(gate, refusals, media.stream_name_size)
@@ -119,6 +126,7 @@ class HttpPart:
             None if hls is None else Clips(hls, media_gate, in_thread),
             self._recorded,
             pages,
+            Stills(relay.registry, media_gate),
         )
         counts = EventCounts()
         relay.events.add_sink(counts)
@@ -134,7 +142,7 @@ class HttpPart:
             lambda: 0 if guard is None else guard.unchecked,
         )
         collector = RelayCollector(
-            relay, self._sampler, counts, self._lag, lambda: self._status.uptime, figures, labels
+            relay, self._sampler, counts, self._lag, lambda: self._status.uptime, figures, labels, machine
         )
         self._routes = Routes(
             self._status,
@@ -155,6 +163,9 @@ class HttpPart:
         self.media_site = RelaySite(
             settings, media_routes.respond, scheduler, clock, refused_addresses, guard, unread, 0
         )
+
+        for site in (self.site, self.media_site):
+            site.refusals = refusals
 
     def _growing(self) -> set[str]:
         """The names of the files that are being recorded."""

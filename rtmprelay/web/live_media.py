@@ -19,13 +19,10 @@ from rtmprelay.streams.registry import StreamNotFoundError, StreamRegistry
 from rtmprelay.web.media_gate import MediaGate
 from rtmprelay.web.server.quota import AddressQuota
 from rtmprelay.web.server.request import RelayRequest, Result
-from rtmprelay.web.server.responses import HttpError
+from rtmprelay.web.server.responses import RETRY_LATER, HttpError
 
 _TYPES = {"flv": FLV_TYPE, "mp4": MP4_TYPE}
 _VIEWERS: dict[str, type[HttpViewer]] = {"flv": FlvViewer, "mp4": Mp4Viewer}
-
-#: The seconds after which a client that was one too many may ask again.
-_RETRY_AFTER = b"10"
 
 
 class LiveMedia:
@@ -52,7 +49,7 @@ class LiveMedia:
         return tuple(self._viewers)
 
     def end(self, connection: str, reason: str) -> bool:
-        """End the response to a client; whether there is one."""
+        """End the response to a client. Returns whether there was one."""
         viewer = next((one for one in self._viewers if one.connection_id == connection), None)
         if viewer is not None:
             viewer.end_now(reason)
@@ -112,7 +109,7 @@ class LiveMedia:
             raise HttpError(
                 503,
                 f"{most} clients watch over HTTP already: try again later",
-                ((b"Retry-After", _RETRY_AFTER),),
+                RETRY_LATER,
             )
 
     def stop(self) -> None:

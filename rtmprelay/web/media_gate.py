@@ -36,7 +36,7 @@ class MediaGate:
         self._granted: dict[str, AccessRequest] = {}
 
     def granted(self, connection: str) -> AccessRequest | None:
-        """What was asked for a connection that is going on."""
+        """The request that was allowed for a connection that is still open."""
         return self._granted.get(connection)
 
     def ask(self, request: RelayRequest, key: str, send: SendMedia) -> Result:

@@ -12,12 +12,16 @@ from rtmprelay.web.page import Pages
 from rtmprelay.web.recordings.routes import RecordedMedia
 from rtmprelay.web.server.request import RelayRequest, Result
 from rtmprelay.web.server.responses import HttpError
+from rtmprelay.web.stills import Stills
 
 #: Answers with a live stream, given its key and the kind of media.
 MediaHandler = Callable[[RelayRequest, str, str], Result]
 
 RECORDINGS = "recordings"
 ASSETS = "assets"
+
+#: The ending of the path of a stream's latest keyframe.
+STILL = "still"
 
 #: Kinds of live media, as path endings.
 MEDIA_KINDS = ("flv", "mp4")
@@ -32,6 +36,7 @@ class MediaRoutes:
         clips: Answers with clips of those streams.
         recorded: Answers for recordings; None if they are not served.
         pages: The page to watch, and its files.
+        stills: Answers with the latest keyframe of a stream.
     """
 
     def __init__(
@@ -41,12 +46,14 @@ class MediaRoutes:
         clips: Clips | None,
         recorded: RecordedMedia | None,
         pages: Pages,
+        stills: Stills,
     ) -> None:
         self._live = live
         self._hls = hls
         self._clips = clips
         self._recorded = recorded
         self._pages = pages
+        self._stills = stills
 
     def find(self, segments: list[str]) -> Route | None:
         """The route of a path; None if it is none of media."""
@@ -71,6 +78,8 @@ class MediaRoutes:
         if not last:
             return None
         name, dot, kind = "/".join(segments).rpartition(".")
+        if dot and kind == STILL and name:
+            return read_only(lambda request: self._stills.respond(request, name))
         if not dot or kind not in MEDIA_KINDS or not name:
             return None
         return read_only(lambda request: self._live(request, name, kind))

@@ -33,7 +33,7 @@ class HttpSettings:
     media_listen: str | None = None
     #: The token that a request needs to change anything; None allows no changes.
     token: Secret | None = None
-    #: The token that a request needs to read the status, too; None lets everybody read who reaches the port.
+    #: The token that a request needs to read the status, too; None lets everybody read who can reach the port.
     read_token: Secret | None = None
     #: Origins whose pages may read status and media, or `*` for all.
     cors: tuple[str, ...] = ()
@@ -47,8 +47,8 @@ class HttpSettings:
     max_media_readers: int = 1_500
     #: Readers of the event stream at the same time.
     max_event_readers: int = 250
-    #: Connections of one IPv4 address or IPv6 network of 64 bits; those of a trusted proxy are not counted. A proxy that
-    #: is not trusted has the address of all its clients: others find room beside it.
+    #: Connections of one IPv4 address or IPv6 network of 64 bits; those of a trusted proxy are not counted. All
+    #: clients of a proxy that is not trusted have its address: this leaves room for others.
     max_http_connections_per_address: int | None = 1_600
     #: Connections of one address, which may be named by a trusted proxy, that watch live media.
     max_media_readers_per_address: int | None = 1_200

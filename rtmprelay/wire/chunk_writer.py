@@ -136,7 +136,6 @@ class ChunkWriter:
         self._streams: dict[int, _OutgoingChunkStream] = {}
 
     def encode(self, message: RawMessage, chunk_stream_id: int) -> bytes:
-        """The chunks of one message."""
         last = self._streams.get(chunk_stream_id)
         if last is None or last.stream_id != message.stream_id or message.timestamp < last.timestamp:
             return self._encode_full(message, chunk_stream_id)

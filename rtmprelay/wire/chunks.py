@@ -50,7 +50,6 @@ class _IncomingChunkStream:
     """The header fields that the next chunk of this chunk stream may omit, and the message in assembly."""
 
     #: The basic header of a chunk that continues a message.
-
     continuation: bytes
     timestamp: int = 0
     delta: int = 0
@@ -69,9 +68,9 @@ class ChunkReader:
     are returned.
 
     Attributes:
-        stops_at_commands: Whether `feed` stops behind each command: what it leads to may change the limits for the bytes
-            behind it.
-        held: How many bytes wait behind a command; the next `feed` begins with them.
+        stops_at_commands: Whether `feed` stops after each command: the command may change the limits for the bytes
+            after it.
+        held: How many bytes wait after a command; the next `feed` begins with them.
     """
 
     def __init__(self, limits: ConnectionLimits | None = None) -> None:
@@ -120,7 +119,7 @@ class ChunkReader:
         self._check_memory()
 
     def hold(self, data: bytes) -> None:
-        """Keep bytes for the next `feed`, which has to wait for something."""
+        """Keep bytes for the next `feed`: what they mean is not known yet."""
         self._header_part += data
         self.held += len(data)
         self._pool.used += len(data)

@@ -261,7 +261,7 @@ def read_client_command(command: Command) -> ClientCommand:
 # -- answers -------------------------------------------------------------------------------------------------
 
 
-#: The property of `connect` in which a relay tells another relay for whom it asks; `rtmp/node_pass.py` reads it.
+#: The property of `connect` in which a relay shows another relay its pass; `rtmp/node_pass.py` reads it.
 NODE_PROPERTY = "relayNodes"
 
 

@@ -50,11 +50,11 @@ class ConnectionLimits:
     message_size: int = LARGEST_MESSAGE_LENGTH + 1
     #: Bytes of one message before `connect` is accepted; real connect commands are shorter than 2 kB.
     message_size_before_connect: int = 64 * 1024
-    #: Bytes of one message before a publish is accepted; only media is larger, and nobody may send any yet.
+    #: Bytes of one message before a publish is accepted; only media is larger, and it may not be sent yet.
     message_size_before_publish: int = 64 * 1024
     #: Bytes of unfinished messages on all chunk streams together.
     assembly_size: int = 32 * 1024 * 1024
-    #: The same before a publish is accepted, with what waits in front of the answer to it.
+    #: The same before a publish is accepted, including what waits for the answer to it.
     assembly_size_before_publish: int = 256 * 1024
     #: The same of all connections together that do not publish. Beyond it each may have `FAIR_SHARE` bytes.
     memory_before_publish: int = 32 * 1024 * 1024
@@ -90,3 +90,8 @@ class ConnectionLimits:
     unread_replies: int = 256 * 1024
     #: The same before a publish is accepted; all the answers to a client have some 4 kB.
     unread_replies_before_publish: int = 16 * 1024
+
+    @property
+    def name_sizes(self) -> tuple[int, int]:
+        """Bytes of the name of a stream, and of what comes with it."""
+        return self.stream_name_size, self.credentials_size

@@ -23,6 +23,10 @@ _UNPRINTABLE = ("Cc", "Zl", "Zp")
 _DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
+class UnusableNameError(RemoteProtocolError):
+    """A stream or an application cannot have this name."""
+
+
 @attrs.frozen(eq=False)
 class StreamKey:
     """The name of a stream, `app/name`. Only the whole text counts: `a` + `b/c` equals `a/b` + `c`."""
@@ -58,11 +62,11 @@ def _split_query(text: str) -> tuple[str, str]:
 def _refuse_unusable(text: str, what: str, most: int) -> None:
     size = len(text.encode("utf-8", "backslashreplace"))
     if size > most:
-        raise RemoteProtocolError(f"the {what} has {size} bytes; at most {most} are allowed")
+        raise UnusableNameError(f"the {what} has {size} bytes; at most {most} are allowed")
     if any(
         unicodedata.category(character) in _UNPRINTABLE or character in _DIRECTION_MARKS for character in text
     ):
-        raise RemoteProtocolError(f"the {what} contains control characters")
+        raise UnusableNameError(f"the {what} contains control characters")
 
 
 def _text_property(properties: Mapping[str, AmfValue], *names: str) -> str:
@@ -129,5 +133,5 @@ def read_stream_name(
     key = StreamKey(application.app, path.removesuffix(".flv").strip("/"))
     _refuse_unusable(str(key), "stream name", most)
     if not str(key):
-        raise RemoteProtocolError("the stream has no name")
+        raise UnusableNameError("the stream has no name")
     return key, _join_queries(most_credentials, query, application.credentials.reveal())

@@ -5,20 +5,22 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from spark_analytics.cli.progress import told_if_long
+from spark_analytics.cli.output import told_if_long, write_rows
 from spark_analytics.errors import CatalogueError
-from spark_analytics.questions.time_window import TimeWindow, midnight_of
+from spark_analytics.questions.ask import ALWAYS, Scope, TimeWindow, midnight_of
+from spark_analytics.store.versions import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_analytics.catalogue import Snapshot
-    from spark_analytics.questions.asking import Engine
+    from spark_analytics.questions.ask import Engine
+    from spark_analytics.store.versions import Snapshot
 
 
 #: What Spark calls any error of a worker that writes.
@@ -136,8 +138,7 @@ def open_session(options: argparse.Namespace) -> Iterator[SparkSession]:
     """A session as the options want it; it ends with the command, unless it was there before. Workers elsewhere get this
     package sent.
     """
-    from spark_analytics.engine.packaging import shipped_package
-    from spark_analytics.engine.session import session_for_a_while
+    from spark_analytics.engine.spark import session_for_a_while, shipped_package
 
     with (
         session_for_a_while(options.master, settings_of(options), options.verbose) as spark,
@@ -237,3 +238,27 @@ def _moment_of(text: str) -> datetime:
         return datetime.now(UTC) - timedelta(**{units[text[-1]]: int(text[:-1])})
     moment = datetime.fromisoformat(text)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def scope_of(options: argparse.Namespace, key: str | None = None) -> Scope:
+    """Which rows the options ask for."""
+    return Scope(window_of(options), key)
+
+
+def in_time(scope: Scope, sentence: str) -> str:
+    """A sentence about what there is not; with a time, only that is meant."""
+    return sentence if scope.window == ALWAYS else f"{sentence} in this time"
+
+
+def write_dicts(rows: Sequence[dict[str, Any]], form: str, snapshot: Snapshot, nothing: str) -> int:
+    """Write an answer; if there is none, say what that means. The exit status."""
+    if rows:
+        columns = list(rows[0])
+        write_rows(sys.stdout, columns, [[row[name] for name in columns] for row in rows], form)
+    elif not snapshot.has("event_files"):
+        sys.stderr.write(
+            f"{snapshot.root} has no event logs: start the server with --event-log DIR, and index with --events DIR\n"
+        )
+    else:
+        sys.stderr.write(f"{nothing}\n")
+    return 0

@@ -15,12 +15,11 @@ from spark_analytics.cli.common import (
     open_engine,
     parse_time,
 )
-from spark_analytics.cli.output import add_format_argument, write_rows
-from spark_analytics.cli.progress import told_if_long
+from spark_analytics.cli.output import add_format_argument, told_if_long, write_rows
 from spark_analytics.errors import CatalogueError
 
 if TYPE_CHECKING:
-    from spark_analytics.questions.asking import Engine
+    from spark_analytics.questions.ask import Engine
 
 #: Of the answer.
 COLUMNS = ("path", "byte_offset", "timestamp_ms", "keyframe_at", "seek_ms", "status", "vanished")
@@ -61,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _find(engine: Engine, options: argparse.Namespace, at: datetime) -> int:
-    from spark_analytics.questions.recordings import find_moment, keyframes_of, recordings_of
+    from spark_analytics.questions.api import find_moment, keyframes_of, recordings_of
 
     moment = find_moment(engine, options.stream, at)
     row = (
@@ -78,8 +77,7 @@ def _find(engine: Engine, options: argparse.Namespace, at: datetime) -> int:
         return 0
     if moment.recording["vanished_at"] is not None:
         raise CatalogueError(f"{moment.path} is not there any more, and cannot be cut.")
-    from spark_analytics.recordings.clip_parts import ClipPlan
-    from spark_analytics.recordings.clips import cut_clip
+    from spark_analytics.recordings.clips import ClipPlan, cut_clip
 
     until = at + timedelta(seconds=options.seconds)
     plan = ClipPlan(recordings_of(engine, options.stream), until, partial(keyframes_of, engine))

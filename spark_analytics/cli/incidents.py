@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do it."""
-    from spark_analytics.questions.recordings import list_incidents, refuse_unknown
+    from spark_analytics.questions.api import list_incidents, refuse_unknown
 
     window = window_of(options)
     with open_engine(options) as engine:

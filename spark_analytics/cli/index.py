@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from spark_analytics.catalogue import Catalogue, Change
+from spark_analytics.catalogue import Catalogue, has_first_form, take_over
 from spark_analytics.cli.common import (
     add_spark_arguments,
     chooses_spark,
@@ -23,14 +23,20 @@ from spark_analytics.cli.common import (
     plain_errors,
     settings_of,
 )
-from spark_analytics.cli.output import printable
-from spark_analytics.cli.progress import Progress
+from spark_analytics.cli.output import Progress, printable
 from spark_analytics.errors import CatalogueError, NothingThereError
-from spark_analytics.event_logs.files import check_place
-from spark_analytics.indexing.files import Listing, check_places, find_again, find_recordings, place_of
-from spark_analytics.indexing.known import Known, outdated_tables, paths_still_there
-from spark_analytics.indexing.plan import Plan, Row, make_plan, tells_news
-from spark_analytics.store import first_form
+from spark_analytics.event_logs.logs import check_place
+from spark_analytics.recordings.discover import Listing, check_places, find_again, find_recordings, place_of
+from spark_analytics.recordings.plan import (
+    Known,
+    Plan,
+    Row,
+    make_plan,
+    outdated_tables,
+    paths_still_there,
+    tells_news,
+)
+from spark_analytics.store.change import Change
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,8 +139,8 @@ class _Index:
         now = datetime.now(UTC)
         lines: list[str] = []
         changed = False
-        if first_form.is_there(self._change.base.root):
-            first_form.take_over(self._change)
+        if has_first_form(self._change.base.root):
+            take_over(self._change)
             lines.append(
                 f"{self._options.out} was a catalogue of the first form: what is there was indexed anew, what is gone was kept"
             )
@@ -148,10 +154,12 @@ class _Index:
                 changed = True
             lines += describe(plan, rows)
         if self._options.event_log:
-            from spark_analytics.event_logs.index import index_events
+            from spark_analytics.event_logs.update import index_events
+            from spark_analytics.recordings.sessions import join_moved
 
             with plain_errors():
                 events = index_events(self._spark_for_events, self._change, self._options.event_log, now)
+                join_moved(self._change)
             if events.files:
                 lines.append(f"{events.read} of {events.files} event logs read, {events.events} events")
             else:
@@ -200,7 +208,7 @@ class _Index:
 
     def _index(self, plan: Plan, known: dict[str, Row], now: datetime) -> tuple[Sequence[Row], bool]:
         """Read what is new, batch by batch; what is told of it, and whether there is anything left to publish."""
-        from spark_analytics.indexing.job import MOST_BYTES_HERE, index_recordings
+        from spark_analytics.recordings.job import MOST_BYTES_HERE, index_recordings
 
         told: list[Row] = []
         changed = False

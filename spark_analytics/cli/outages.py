@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from spark_analytics.cli.answers import in_time, scope_of, write_dicts
 from spark_analytics.cli.common import (
     add_catalogue_argument,
     add_engine_arguments,
     add_time_arguments,
+    in_time,
     open_engine,
+    scope_of,
+    write_dicts,
 )
 from spark_analytics.cli.output import add_format_argument
 
@@ -26,8 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do it."""
-    from spark_analytics.questions.audience import list_outages
-    from spark_analytics.questions.recordings import refuse_unknown_destination, refuse_unknown_stream
+    from spark_analytics.questions.api import list_outages, refuse_unknown_destination, refuse_unknown_stream
 
     scope = scope_of(options, options.stream)
     with open_engine(options) as engine:

@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do it."""
-    from spark_analytics.engine.packaging import write_package
+    from spark_analytics.engine.spark import write_package
 
     names = write_package(Path(options.out))
     main = Path(__file__).parent.parent / "__main__.py"

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from spark_analytics.cli.common import add_as_of_argument, add_time_arguments, open_snapshot, window_of
-from spark_analytics.cli.progress import told_if_long
+from spark_analytics.cli.output import told_if_long
 from spark_analytics.engine.duck import what_is_read
 from spark_analytics.whole_file import whole_file
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do it."""
-    from spark_analytics.questions.recordings import refuse_unknown
+    from spark_analytics.questions.api import refuse_unknown
     from spark_analytics.report.data import READ_TABLES, gather
     from spark_analytics.report.page import render
 

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do it."""
-    from spark_analytics.questions.recordings import list_streams
+    from spark_analytics.questions.api import list_streams
 
     with open_engine(options) as engine:
         rows = list_streams(engine)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from spark_analytics.cli.answers import in_time, scope_of, write_dicts
 from spark_analytics.cli.common import (
     add_catalogue_argument,
     add_engine_arguments,
     add_time_arguments,
+    in_time,
     open_engine,
+    scope_of,
+    write_dicts,
 )
 from spark_analytics.cli.output import add_format_argument
-from spark_analytics.questions.asking import Engine, Row, Scope
+from spark_analytics.questions.ask import Engine, Row, Scope
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,15 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do it."""
-    from spark_analytics.questions import audience
-    from spark_analytics.questions.recordings import refuse_unknown_stream
+    from spark_analytics.questions import api
+    from spark_analytics.questions.api import refuse_unknown_stream
 
     scope = scope_of(options, options.stream)
-    question: Callable[[Engine, Scope], list[Row]] = audience.list_viewers
+    question: Callable[[Engine, Scope], list[Row]] = api.list_viewers
     if options.plays:
-        question = audience.list_plays
+        question = api.list_plays
     elif options.minutes:
-        question = audience.list_audience
+        question = api.list_audience
     with open_engine(options) as engine:
         if options.stream is not None:
             refuse_unknown_stream(engine, options.stream)

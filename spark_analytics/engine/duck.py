@@ -8,15 +8,15 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_analytics.errors import CatalogueError
-from spark_analytics.schemas import DAY, TABLES
 from spark_analytics.store.part_files import PartFile, dataset_of
-from spark_analytics.table import Table
+from spark_analytics.store.schema import DAY, Table
+from spark_analytics.store.tables import TABLES
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-    from spark_analytics.catalogue import Snapshot
+    from spark_analytics.store.versions import Snapshot
 
 #: Functions that the questions use, under the names that Spark has for them.
 _FUNCTIONS = (

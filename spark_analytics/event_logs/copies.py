@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from spark_analytics.event_logs.files import (
+from spark_analytics.event_logs.logs import (
     GZIP,
     GZIP_ERRORS,
     FoundLog,
@@ -19,7 +19,7 @@ from spark_analytics.event_logs.files import (
     open_text,
     text_size,
 )
-from spark_analytics.gone import is_gone
+from spark_analytics.paths import is_gone
 
 #: How much is compared at a time.
 _BLOCK = 1024 * 1024

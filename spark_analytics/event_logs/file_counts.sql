@@ -11,6 +11,7 @@ SELECT
     max(number) AS last_number,
     max(host) AS host,
     max(version) AS version,
+    max(CASE WHEN event = 'server_started' THEN node END) AS node,
     bool_or(event = 'server_stopped') AS has_stopped,
     -- Now and then both are the same by chance.
     bool_or(number <> line_end) AS is_numbered,

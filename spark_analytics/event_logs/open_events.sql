@@ -23,8 +23,8 @@ needed AS (
     SELECT
         e.instance, e.number, e.time, e.event, e.connection, e.app, e.stream, e.destination, e.peer, e.client, e.address,
         e.reason, e.error_class, e.limit, e.clean, e.video, e.audio, e.path, e.duration, e.messages, e.bytes,
-        e.dropped, e.dropped_by_reason, e.stalls, e.stalled_seconds, e.count, e.role, e.seconds, e.queued, e.host,
-        e.version, e.day,
+        e.dropped, e.dropped_by_reason, e.stalls, e.stalled_seconds, e.count, e.role, e.seconds, e.queued,
+        e.protocol, e.startup, e.throughput_kbps, e.host, e.version, e.day,
         e.part
     FROM people e
     JOIN batch_servers v ON e.instance = v.instance
@@ -35,8 +35,8 @@ needed AS (
     SELECT
         e.instance, e.number, e.time, e.event, e.connection, e.app, e.stream, e.destination, e.peer, e.client, e.address,
         e.reason, e.error_class, e.limit, e.clean, e.video, e.audio, e.path, e.duration, e.messages, e.bytes,
-        e.dropped, e.dropped_by_reason, e.stalls, e.stalled_seconds, e.count, e.role, e.seconds, e.queued, e.host,
-        e.version, e.day,
+        e.dropped, e.dropped_by_reason, e.stalls, e.stalled_seconds, e.count, e.role, e.seconds, e.queued,
+        e.protocol, e.startup, e.throughput_kbps, e.host, e.version, e.day,
         e.broadcast AS part
     FROM sent e
     JOIN batch_servers v ON e.instance = v.instance
@@ -79,6 +79,9 @@ SELECT
     g.role,
     max(g.seconds) AS seconds,
     max(g.queued) AS queued,
+    max(g.protocol) AS protocol,
+    max(g.startup) AS startup,
+    max_by(g.throughput_kbps, CASE WHEN g.throughput_kbps IS NOT NULL THEN g.number END) AS throughput_kbps,
     max(g.host) AS host,
     max(g.version) AS version,
     max(g.day) AS day

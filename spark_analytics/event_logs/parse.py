@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from spark_analytics.event_schemas import EVENTS
-from spark_analytics.table import DAY, arrow_type
+from spark_analytics.store.schema import DAY, arrow_type
+from spark_analytics.store.tables import EVENTS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from spark_analytics.table import DAY
+from spark_analytics.store.schema import DAY
 
 STOPPED, DIED, RUNNING = "stopped", "died", "running"
 
@@ -39,6 +39,7 @@ class Server:
     known_number: int = -1
     known_until: datetime | None = None
     is_numbered: bool = True
+    node: str | None = None
 
     def joined(self, new: Server) -> Server:
         """With what is new."""
@@ -54,6 +55,7 @@ class Server:
             self.known_number,
             self.known_until,
             self.is_numbered or new.is_numbered,
+            self.node or new.node,
         )
 
     def ended_how(self, now: datetime) -> str:
@@ -72,6 +74,7 @@ class Server:
             "instance": self.instance,
             "host": self.host,
             "version": self.version,
+            "node": self.node,
             "started_at": self.started_at,
             "last_seen": self.last_seen,
             "ended_how": self.ended_how(now),
@@ -97,6 +100,7 @@ def known_servers(rows: Iterable[Mapping[str, Any]]) -> dict[str, Server]:
             row["last_number"],
             row["last_seen"],
             row["missing_events"] is not None,
+            row["node"],
         )
         for row in rows
     }
@@ -180,6 +184,7 @@ def servers_of(counted: Iterable[Mapping[str, Any]]) -> list[tuple[Server, int]]
                 row["last_number"],
                 row["events"],
                 is_numbered=row["is_numbered"],
+                node=row["node"],
             ),
             row["first_number"],
         )

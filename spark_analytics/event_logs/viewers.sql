@@ -16,6 +16,9 @@ SELECT
     dropped_by_reason,
     stalls,
     stalled_seconds,
+    protocol,
+    startup,
+    throughput_kbps,
     CASE
         -- Its own end was not told.
         WHEN stopped_at IS NULL AND closed_at IS NOT NULL THEN 'lost'

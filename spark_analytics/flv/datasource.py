@@ -5,8 +5,8 @@
     spark.read.format("flv").load("recordings/")
 
 One large file is read by many tasks: each finds the first tag of its part by itself, and it is always the right one (see
-`spark_analytics.flv.sync`). What is damaged, or cannot be read, is left out: `option("mode", "FAILFAST")` makes an
-error of it.
+`spark_analytics.flv.scan`). Conditions about type, keyframes and times that Spark hands on leave tags out here. What is
+damaged, or cannot be read, is left out: `option("mode", "FAILFAST")` makes an error of it.
 """
 
 from __future__ import annotations
@@ -15,25 +15,136 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from typing import Any
 
 import attrs
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
 from pyspark.sql.types import StructType
 
 from rtmprelay.media import MediaKind
 from spark_analytics.errors import CatalogueError
-from spark_analytics.flv.classify import Classifier, TagClass, composition_times
-from spark_analytics.flv.filters import TYPE_NAMES, TagFilter, take_over
-from spark_analytics.flv.scanner import DamagedPart, RangeScanner, start_of_part
+from spark_analytics.flv.classify import Classifier, Flags, TagClass, composition_times
+from spark_analytics.flv.scan import DamagedPart, RangeScanner, start_of_part
 from spark_analytics.flv.sources import ByteSource, open_source
 from spark_analytics.flv.tags import TagArrays
-from spark_analytics.indexing.files import find_recordings
-from spark_analytics.indexing.part_result import reason_of
-from spark_analytics.indexing.plan import MIB, Split, cut
-from spark_analytics.table import Column, Table
+from spark_analytics.recordings.discover import find_recordings
+from spark_analytics.recordings.plan import MIB, Split, cut
+from spark_analytics.recordings.results import reason_of
+from spark_analytics.store.schema import Column, Table
+
+#: What the column `type` calls tags; all others are `other`.
+TYPE_NAMES: Mapping[MediaKind | None, str] = {
+    MediaKind.AUDIO: "audio",
+    MediaKind.VIDEO: "video",
+    MediaKind.DATA: "script",
+    None: "other",
+}
+
+#: Columns that are never null.
+_ALWAYS_THERE = {"path", "type", "timestamp", "keyframe"}
+
+
+@attrs.frozen
+class TagFilter:
+    """Conditions that all hold.
+
+    Attributes:
+        types, paths: One of these; None for any.
+        first, last: Timestamps, both included.
+    """
+
+    types: frozenset[str] | None = None
+    paths: frozenset[str] | None = None
+    keyframe: bool | None = None
+    first: int | None = None
+    last: int | None = None
+
+    def wants_file(self, path: str) -> bool:
+        """Whether any tag of a file may be wanted."""
+        return self.paths is None or path in self.paths
+
+    def by_header(self, tags: TagArrays) -> Flags | None:
+        """Which tags are wanted, as far as their headers tell; None for all."""
+        wanted: Flags | None = None
+        if self.types is not None:
+            named = [
+                int(kind) for kind, name in TYPE_NAMES.items() if kind is not None and name in self.types
+            ]
+            wanted = np.isin(tags.types, named)
+            if TYPE_NAMES[None] in self.types:
+                wanted |= ~np.isin(tags.types, [int(kind) for kind in TYPE_NAMES if kind is not None])
+        if self.keyframe:
+            # Sound and data have none.
+            is_video = tags.types == MediaKind.VIDEO
+            wanted = is_video if wanted is None else wanted & is_video
+        for bound, is_within in ((self.first, np.greater_equal), (self.last, np.less_equal)):
+            if bound is not None:
+                in_time = is_within(tags.timestamps, bound)
+                wanted = in_time if wanted is None else wanted & in_time
+        return wanted
+
+
+def take_over(filters: Iterable[Filter]) -> tuple[TagFilter, list[Filter]]:
+    """What of some conditions is seen to here, and the rest of them."""
+    taken = TagFilter()
+    rest: list[Filter] = []
+    for one in filters:
+        more = _narrowed(taken, one)
+        if more is None:
+            rest.append(one)
+        else:
+            taken = more
+    return taken, rest
+
+
+def _narrowed(found: TagFilter, one: Filter) -> TagFilter | None:
+    """A filter with one more condition; None if it is of another kind."""
+    path: tuple[str, ...] = getattr(one, "attribute", ())
+    name = path[0] if len(path) == 1 else ""
+    if name not in _ALWAYS_THERE:
+        return None
+    value: Any = getattr(one, "value", None)
+    if isinstance(one, IsNotNull):
+        return found
+    if name in ("type", "path") and isinstance(one, EqualTo | In):
+        values = frozenset(value if isinstance(one, In) else [value])
+        if name == "type":
+            return attrs.evolve(found, types=values if found.types is None else found.types & values)
+        return attrs.evolve(found, paths=values if found.paths is None else found.paths & values)
+    if name == "keyframe" and isinstance(one, EqualTo) and isinstance(value, bool):
+        # Both at once is wanted of no tag: the second condition is left to Spark.
+        return attrs.evolve(found, keyframe=value) if found.keyframe in (None, value) else None
+    if name == "timestamp" and isinstance(value, int):
+        return _in_time(found, one, value)
+    return None
+
+
+def _in_time(found: TagFilter, one: Filter, value: int) -> TagFilter | None:
+    first = {EqualTo: value, GreaterThanOrEqual: value, GreaterThan: value + 1}.get(type(one))
+    last = {EqualTo: value, LessThanOrEqual: value, LessThan: value - 1}.get(type(one))
+    if first is None and last is None:
+        return None
+    return attrs.evolve(
+        found,
+        first=max((bound for bound in (found.first, first) if bound is not None), default=None),
+        last=min((bound for bound in (found.last, last) if bound is not None), default=None),
+    )
+
 
 TAGS = Table(
     "flv",
@@ -253,7 +364,7 @@ def _is_strict(text: str | None) -> bool:
 
 def register(spark: SparkSession) -> None:
     """Make the format known to a session, which is the active one then."""
-    from spark_analytics.engine.session import make_active
+    from spark_analytics.engine.spark import make_active
 
     # Spark looks there, and not in this session, whether the name is taken.
     make_active(spark)

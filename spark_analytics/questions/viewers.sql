@@ -9,6 +9,8 @@ WITH plays AS (
         bytes,
         dropped,
         stalls,
+        startup,
+        throughput_kbps,
         ended_how,
         greatest(unix_micros(started_at), :since_us) AS begins,
         -- A play that goes on is known up to the last event of its server.
@@ -69,6 +71,9 @@ sums AS (
         CAST(coalesce(sum(messages), 0) AS DOUBLE) AS messages,
         CAST(coalesce(sum(dropped), 0) AS DOUBLE) AS dropped,
         CAST(coalesce(sum(stalls), 0) AS BIGINT) AS stalls,
+        -- Of the plays whose players tell it. In whole microseconds the sum is the same in any order.
+        CAST(sum(CAST(floor(startup * 1e6 + 0.5e0) AS BIGINT)) AS DOUBLE) / 1e6 / count(startup) AS startup,
+        CAST(sum(throughput_kbps) AS DOUBLE) / count(throughput_kbps) AS throughput_kbps,
         CAST(sum(CASE WHEN ended_how = 'too slow' THEN 1 ELSE 0 END) AS BIGINT) AS too_slow,
         CAST(sum(CASE WHEN ended_how = 'lost' THEN 1 ELSE 0 END) AS BIGINT) AS lost,
         CAST(sum(CASE WHEN ended_how = 'server died' THEN 1 ELSE 0 END) AS BIGINT) AS server_died
@@ -89,6 +94,8 @@ SELECT
     CASE WHEN s.messages + s.dropped > 0 THEN 100e0 * s.dropped / (s.messages + s.dropped) ELSE 0e0 END
         AS dropped_percent,
     s.stalls,
+    s.startup,
+    s.throughput_kbps,
     s.too_slow,
     s.lost,
     s.server_died

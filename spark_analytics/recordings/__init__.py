@@ -1,1 +1,1 @@
-"""What the tags of a recording say: seconds, keyframes and incidents of each part, and how parts become one file."""
+"""From recordings to tables: which files to read, who reads which part of them, and what their tags say."""

@@ -8,11 +8,11 @@ import numpy as np
 from rtmprelay.flv.container import TAG_HEADER_SIZE
 from rtmprelay.media import TIMESTAMP_MODULUS, MediaKind
 from spark_analytics.flv.classify import Classifier, TagClass
-from spark_analytics.flv.scanner import DamagedPart, RangeScanner, first_tag
+from spark_analytics.flv.scan import DamagedPart, RangeScanner, first_tag
 from spark_analytics.flv.sources import ByteSource, Window
 from spark_analytics.flv.tags import Integers, TagArrays
-from spark_analytics.recordings.audio_frames import Sound, sound_of
 from spark_analytics.recordings.rules import BEFORE_START_MS, STILL_MS
+from spark_analytics.recordings.sound import Sound, sound_of
 
 #: How far is looked for the first frames. Every part does so, and must find the same.
 _MOST_TAGS = 4096

@@ -10,12 +10,10 @@ import attrs
 import numpy as np
 
 from spark_analytics.flv.tags import Integers
-from spark_analytics.recordings.audio_frames import Sound
 from spark_analytics.recordings.beginning import Beginning
-from spark_analytics.recordings.codec_track import Track
-from spark_analytics.recordings.drift import AudioSeconds
-from spark_analytics.recordings.findings import FREEZE, JUMP, SILENCE, Findings
+from spark_analytics.recordings.findings import FREEZE, JUMP, SILENCE, Findings, Track
 from spark_analytics.recordings.rules import STILL_MS
+from spark_analytics.recordings.sound import AudioSeconds, Sound
 from spark_analytics.recordings.steps import (
     Frames,
     is_near,

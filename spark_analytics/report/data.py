@@ -11,11 +11,10 @@ import attrs
 import pyarrow.compute as pc
 
 from rtmprelay.flv.names import split_key
-from spark_analytics.catalogue import Snapshot
-from spark_analytics.questions.asking import Scope
-from spark_analytics.questions.audience import list_audience, list_destinations, list_viewers
-from spark_analytics.questions.time_window import ALWAYS, EVER, TimeWindow, following_days, midnight_of
+from spark_analytics.questions.api import list_audience, list_destinations, list_viewers
+from spark_analytics.questions.ask import ALWAYS, EVER, Scope, TimeWindow, following_days, midnight_of
 from spark_analytics.report.curves import Curve, Period, curve_of, whole_seconds
+from spark_analytics.store.versions import Snapshot
 
 Row = dict[str, Any]
 Times = list[tuple[datetime, datetime]]

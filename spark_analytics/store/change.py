@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_analytics.errors import CatalogueError
-from spark_analytics.schemas import DAY, TABLES
 from spark_analytics.store.delta import DeltaFolder
 from spark_analytics.store.part_files import (
     OPEN,
@@ -33,8 +32,9 @@ from spark_analytics.store.part_files import (
     write_rows,
 )
 from spark_analytics.store.place import Place
-from spark_analytics.store.snapshot import Snapshot, read_by_spark
-from spark_analytics.store.versions import Pin, Versions
+from spark_analytics.store.schema import DAY
+from spark_analytics.store.tables import TABLES
+from spark_analytics.store.versions import Pin, Snapshot, Versions, read_by_spark
 from spark_analytics.whole_file import NO_LINKS
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from spark_analytics.errors import CatalogueBusyError, CatalogueError
 from spark_analytics.store.part_files import PartFile
 from spark_analytics.store.place import Place, sync_file
-from spark_analytics.table import DAY
+from spark_analytics.store.schema import DAY
 
 #: Protocol versions without deletion vectors, column mapping and the like: every reader of Delta knows them.
 READER, WRITER = 1, 2

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_analytics.schemas import DAY, Table
 from spark_analytics.store.place import Place
+from spark_analytics.store.schema import DAY, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -351,3 +351,12 @@ def overlapping(actions: pa.Table, ranges: Mapping[str, tuple[Any, Any]]) -> pa.
         )
         actions = actions.filter(pc.fill_null(inside, True))
     return actions
+
+
+def not_ended(actions: pa.Table, end: str, moment: datetime) -> pa.Table:
+    """Which files may have rows that have not ended before a moment: later ones, and those without an end."""
+    if f"max.{end}" not in actions.column_names:
+        return actions
+    last = actions[f"max.{end}"]
+    late = pc.fill_null(pc.greater_equal(last, pa.scalar(moment, last.type)), True)
+    return actions.filter(pc.or_(late, pc.fill_null(pc.greater(actions[f"null_count.{end}"], 0), True)))

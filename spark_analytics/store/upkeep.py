@@ -8,10 +8,10 @@ from datetime import UTC, date, datetime, timedelta
 
 import attrs
 
-from spark_analytics.schemas import TABLES
 from spark_analytics.store.change import Change
 from spark_analytics.store.delta import DeltaFolder
 from spark_analytics.store.part_files import PartFile
+from spark_analytics.store.tables import TABLES
 from spark_analytics.store.versions import NAME, Versions
 
 MIB = 1024 * 1024

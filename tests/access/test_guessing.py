@@ -16,7 +16,7 @@ ATTACKER = "192.0.2.66"
 
 
 class World:
-    """A lock whose right key is "right", and everybody who tries."""
+    """A guard of the right key "right", and clients that try keys."""
 
     def __init__(self, limits: GuessLimits | None = None, ban: Ban | None = None) -> None:
         self.clock = Clock()
@@ -41,13 +41,13 @@ class World:
             self.clock.advance(0.05)
 
 
-def test_right_one_is_answered_at_once() -> None:
+def test_right_key_is_answered_at_once() -> None:
     world = World()
     assert world.outcome(world.attempt(key="right")) == "right"
     assert not world.clock.getDelayedCalls()
 
 
-def test_wrong_one_is_answered_after_a_second_and_the_next_ones_later_and_later() -> None:
+def test_wrong_key_is_refused_after_a_second_and_the_next_ones_later_and_later() -> None:
     world = World()
     delays = []
     for _ in range(8):
@@ -84,7 +84,7 @@ def test_default_delays_make_it_less_than_one_a_second() -> None:
     assert len(world.checked) <= 60
 
 
-def test_others_are_not_delayed_by_a_guesser_but_its_whole_network_of_ipv6_is() -> None:
+def test_guesser_delays_its_whole_ipv6_network_and_no_other_address() -> None:
     world = World()
     for number in range(100):
         world.attempt(f"2001:db8::{number:x}")
@@ -94,7 +94,7 @@ def test_others_are_not_delayed_by_a_guesser_but_its_whole_network_of_ipv6_is() 
     assert world.outcome(world.attempt("2001:db8::ffff", "right")) != "right"
 
 
-def test_right_one_from_the_same_address_is_not_delayed_by_a_few_wrong_ones() -> None:
+def test_right_key_from_the_same_address_is_not_delayed_by_a_few_wrong_ones() -> None:
     world = World()
     for _ in range(4):
         world.attempt()
@@ -122,7 +122,7 @@ def test_after_ten_quiet_minutes_answers_are_quick_again() -> None:
     assert world.outcome(attempt) == "wrong"
 
 
-def test_guessing_is_told_once_a_minute() -> None:
+def test_guessing_is_reported_once_a_minute() -> None:
     world = World()
     for _ in range(40):
         world.attempt()

@@ -28,7 +28,7 @@ class World:
         return [event.others + 1 for event in self.told.of(PlayRefused)]
 
 
-def test_first_refusal_is_told_at_once_and_the_rest_a_second_later_with_their_count() -> None:
+def test_first_refusal_is_reported_at_once_and_the_rest_a_second_later_with_their_count() -> None:
     world = World()
     world.refuse("192.0.2.1", 300)
     assert world.counts == [1]
@@ -38,7 +38,7 @@ def test_first_refusal_is_told_at_once_and_the_rest_a_second_later_with_their_co
     assert not world.clock.getDelayedCalls()
 
 
-def test_steady_flood_is_told_once_a_second_and_counted_exactly() -> None:
+def test_steady_flood_is_reported_once_a_second_and_counted_exactly() -> None:
     world = World()
     for _ in range(100):
         world.refuse("192.0.2.1", 30)
@@ -48,7 +48,7 @@ def test_steady_flood_is_told_once_a_second_and_counted_exactly() -> None:
     assert len(world.counts) <= 12
 
 
-def test_addresses_and_kinds_are_told_apart_and_a_customer_of_ipv6_is_one_address() -> None:
+def test_addresses_and_kinds_are_reported_separately_and_a_customer_of_ipv6_is_one_address() -> None:
     world = World()
     for host in ("192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"):
         world.refuse(host)
@@ -62,7 +62,7 @@ def test_addresses_and_kinds_are_told_apart_and_a_customer_of_ipv6_is_one_addres
     assert len(world.told.of(ControlRefused)) == 1
 
 
-def test_refusals_of_very_many_addresses_are_told_together() -> None:
+def test_refusals_of_very_many_addresses_share_one_report() -> None:
     world = World()
     for number in range(5_000):
         world.refuse(f"10.0.{number >> 8}.{number & 255}")
@@ -71,7 +71,7 @@ def test_refusals_of_very_many_addresses_are_told_together() -> None:
     assert sum(world.counts) == 5_000
 
 
-def test_stopping_tells_what_is_held() -> None:
+def test_flush_reports_the_refusals_that_are_held_back() -> None:
     world = World()
     world.refuse("192.0.2.1", 3)
     world.reports.flush()

@@ -213,9 +213,10 @@ def test_references_cannot_multiply_values() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_arbitrary_bytes_raise_only_remote_protocol_errors(data: bytes) -> None:
+def test_arbitrary_bytes_are_a_value_inside_them_or_a_remote_protocol_error(data: bytes) -> None:
     with contextlib.suppress(RemoteProtocolError):
-        decode_amf3(data)
+        _, offset = decode_amf3(data)
+        assert 0 < offset <= len(data)
 
 
 # Bytes that are markers, headers or references more often than random ones.

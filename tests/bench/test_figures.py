@@ -25,7 +25,7 @@ CASE = Case("fanout", 1.0, players=200)
 
 
 def run_of(server: Contestant, cpu: float, around: Surroundings = QUIET) -> Run:
-    """A run that used so much."""
+    """A run that used this many CPU seconds."""
     return Run(server.name, 1.0, cpu, 1.0, around, p99_ms=5.0, frames=10, lost=0)
 
 

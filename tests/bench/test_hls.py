@@ -24,7 +24,7 @@ def test_viewer_asks_for_the_part_after_the_last_one(text: str, expected: tuple[
     assert _next_part(text) == expected
 
 
-def test_figures_are_told_per_second() -> None:
+def test_figures_are_printed_per_second() -> None:
     figures = HlsFigures(100, 10.0, 0.083, 6330, 2.56, 0, [10.0] * 99 + [50.0], [340.0] * 100)
     text = "\n".join(figures.lines())
     assert "633 requests a second, 0.256 Gbit/s, 8.3% of a core, 0 requests failed" in text

@@ -19,11 +19,9 @@ class Silent:
     """A session that has nothing to say."""
 
     def receive_data(self, data: bytes, now: float) -> list[SessionReport]:
-        """Nothing is understood."""
         return []
 
     def bytes_to_send(self) -> bytes:
-        """Nothing."""
         return b""
 
 

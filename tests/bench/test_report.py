@@ -21,7 +21,7 @@ from tests.bench.test_figures import NOISY, run_of
 
 
 def row_of(case: Case, server: Contestant, *cpu: float) -> ResultRow:
-    """Rounds that used so much."""
+    """Rounds that used this many CPU seconds."""
     return ResultRow(case, server, {number: run_of(server, used) for number, used in enumerate(cpu)})
 
 
@@ -131,7 +131,9 @@ def test_plot_has_a_line_for_every_server(
 
 
 def test_plot_escapes_names() -> None:
-    ElementTree.fromstring(draw("<&>", "]]>", "%", [PlotLine('a<b&"c', ((1, 2.0),))]))
+    picture = ElementTree.fromstring(draw("<&>", "]]>", "%", [PlotLine('a<b&"c', ((1, 2.0),))]))
+    texts = [element.text for element in picture.iter() if element.text]
+    assert {"<&>", "]]>", 'a<b&"c'} <= set(texts)
 
 
 def test_plot_without_fan_out_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from rtmprelay import __version__
 from rtmprelay.cli import main as cli
 from rtmprelay.cli.init import settings_text
+from rtmprelay.config.help import GROUPS
 from rtmprelay.config.options import Options
 from rtmprelay.config.settings_file import read_settings_file
 
@@ -42,9 +44,19 @@ def test_version_is_printed(capsys: Capture) -> None:
     assert capsys.readouterr().out == f"rtmprelay {__version__}\n"
 
 
-def test_unknown_command_is_refused_with_the_known_ones(capsys: Capture) -> None:
-    assert status_of("nonsense") == 2
-    assert "'recordings'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("nonsense", "there is no command 'nonsense' (there are serve, check,"),
+        ("server", "there is no command 'server'; did you mean serve? ("),
+        ("--listen", "options stand after a command: rtmprelay serve --listen ..."),
+    ],
+)
+def test_unknown_command_is_refused_in_one_line(word: str, said: str, capsys: Capture) -> None:
+    assert status_of(word) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"rtmprelay: {said}")
+    assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", [*cli.COMMANDS])
@@ -80,6 +92,19 @@ def test_every_example_of_init_is_accepted(tmp_path: Path, monkeypatch: pytest.M
     assert known == set(Options().known_options())
 
 
+def test_no_example_of_init_is_empty(tmp_path: Path) -> None:
+    examples = [line for line in settings_text("x").splitlines() if line.startswith("# ") and " = " in line]
+    assert [line for line in examples if line.endswith(' = ""')] == []
+
+
+def test_init_has_the_groups_of_the_help_and_is_for_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "relay.toml"
+    assert status_of("init", str(path)) == 0
+    headings = [line.split()[2] for line in path.read_text().splitlines() if line.startswith("# -- ")]
+    assert headings[: len(GROUPS)] == [*GROUPS]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_init_leaves_a_file_that_is_there(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "relay.toml"
     path.write_text("mine\n")
@@ -108,14 +133,39 @@ def test_check_says_where_each_value_is_from(tmp_path: Path, capsys: Capture) ->
     assert rows["log-level"] == ["info", "default"]
 
 
+@pytest.mark.usefixtures("_nothing_is_tried")
 def test_check_shows_no_secret(tmp_path: Path, capsys: Capture) -> None:
     keys = tmp_path / "keys.json"
     keys.write_text('{"publish": {"live/*": ["HIDDEN-key-of-a-publisher"]}}')
     words = ["check", "--http-status", ":0", "--http-token", "HIDDEN-token-1234567890"]
-    words += ["--hook", "http:http://user:HIDDEN@127.0.0.1:9/"]
+    words += ["--hook", "http:http://user:HIDDEN@127.0.0.1:9/", "--http-read-token", "HIDDEN-to-read-1234"]
+    words += ["--pull", "live/*=rtmp://user:HIDDEN@127.0.0.1/live/HIDDEN"]
+    words += ["--relay-to", "rtmp://127.0.0.1:1/app/HIDDEN"]
     status_of(*words)
     printed = capsys.readouterr()
     assert "HIDDEN" not in printed.out + printed.err
+
+
+@pytest.fixture
+def _nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To try a destination out takes a reactor, and a process of its own."""
+    monkeypatch.setattr("rtmprelay.cli.check.try_destinations", lambda destinations: None)
+
+
+@pytest.mark.usefixtures("_nothing_is_tried")
+def test_check_shows_destinations_and_limits_with_their_origin(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "relay.toml"
+    path.write_text(
+        'relay-to = "rtmp://127.0.0.1:1/two/key"\n[limits]\nmax_connections = 17\n'
+        '[[destinations]]\nname = "One"\nurl = "rtmp://127.0.0.1:1/app"\nenabled = false\nstream_key = "x"\n'
+    )
+    status_of("check", "--config", str(path), "--limit", "idle_timeout=90")
+    printed = capsys.readouterr().out
+    assert "limit idle_timeout" in printed
+    assert "limit max_connections" not in printed, "the command line replaces all values of an option"
+    rows = [line for line in printed.splitlines() if line.startswith("destination ")]
+    assert rows[0].split() == ["destination", "One", "rtmp://127.0.0.1:1/app/***", "(disabled)", str(path)]
+    assert rows[1].split()[-1] == "relay-to"
 
 
 # -- recordings ----------------------------------------------------------------------------------------------
@@ -161,6 +211,35 @@ def test_bash_completes_commands_and_options(capsys: Capture) -> None:
     assert completed("rtmprelay re", 1, capsys) == ["recordings"]
     assert completed("rtmprelay serve --relay", 2, capsys) == ["--relay-config", "--relay-to"]
     assert completed("rtmprelay recordings c", 2, capsys) == ["check"]
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("rtmprelay re", ["recordings"]),
+        ("rtmprelay recordings ch", ["check"]),
+        ("rtmprelay completion ", ["bash", "fish", "zsh"]),
+        ("rtmprelay serve --relay-", ["--relay-config", "--relay-to"]),
+    ],
+)
+def test_fish_completes_commands_and_options(typed: str, offered: list[str], capsys: Capture) -> None:
+    assert status_of("completion", "fish") == 0
+    program = f"{capsys.readouterr().out}\ncomplete -C '{typed}'"
+    done = subprocess.run(["fish", "-c", program], capture_output=True, text=True, timeout=20, check=True)
+    assert [line.partition("\t")[0] for line in done.stdout.splitlines()] == offered
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_takes_the_script_and_completes_options(capsys: Capture) -> None:
+    assert status_of("completion", "zsh") == 0
+    script = capsys.readouterr().out
+    words = "COMP_WORDS=(rtmprelay serve --relay); COMP_CWORD=2"
+    program = f"autoload -Uz compinit; compinit -u -D\n{script}\nsetopt ksharrays; {words}; _rtmprelay; echo ${{COMPREPLY[@]}}"
+    done = subprocess.run(["zsh", "-fc", program], capture_output=True, text=True, timeout=20, check=True)
+    assert done.stderr == ""
+    # zsh itself leaves out what does not begin with the word.
+    assert "--relay-to" in done.stdout.split()
 
 
 def test_fish_gets_every_option_with_its_help(capsys: Capture) -> None:

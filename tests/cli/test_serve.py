@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -40,7 +42,9 @@ def test_serve_says_where_to_publish_and_ends_on_a_signal(tmp_path: Path) -> Non
 
 
 def _status_of(port: int) -> str | None:
-    document = {name: status._ask(f"http://127.0.0.1:{port}", name) for name in ("streams", "destinations")}
+    document = {
+        name: status._ask(f"http://127.0.0.1:{port}", name) for name in ("health", "streams", "destinations")
+    }
     lines = "\n".join(status.lines(document, 100))
     return lines if "live/film" in lines else None
 
@@ -49,7 +53,7 @@ def test_serve_refuses_a_bad_option_in_one_line(tmp_path: Path) -> None:
     done = run([*COMMAND, "serve", "--lisen", "1"], tmp_path)
     assert done.returncode == 1
     assert done.stderr == (
-        "rtmprelay: option --lisen not recognized; did you mean 'listen'? (see rtmprelay serve --help)\n"
+        "rtmprelay: option --lisen not recognized; did you mean --listen? (see rtmprelay serve --help)\n"
     )
 
 
@@ -58,6 +62,32 @@ def test_status_without_a_relay_says_how_to_start_one(capsys: pytest.CaptureFixt
     error = capsys.readouterr().err
     assert "no relay answers at http://127.0.0.1:1" in error
     assert "--http-status :8080" in error
+
+
+@pytest.mark.parametrize("answer", [b"{}", b"[]", b"no json", b'{"streams": 3}'])
+def test_status_of_something_else_is_one_line(answer: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Other) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        assert main(["status", "--once", f"http://127.0.0.1:{server.server_port}"]) == 1
+        server.shutdown()
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:99999", "http://", "http://[", "127.0.0.1:1", "http://a b/"]
+)
+def test_status_of_an_odd_address_is_one_line(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "--once", url]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_status_of_another_scheme_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,6 +104,7 @@ def test_status_lines_fit_the_terminal_and_hold_no_control_characters() -> None:
         "bitrate_kbps": 2500.4,
         "fps": None,
         "players": 3,
+        "recording": None,
         "duration": 3725.0,
     }
     destination = {
@@ -82,9 +113,22 @@ def test_status_lines_fit_the_terminal_and_hold_no_control_characters() -> None:
         "bitrate_kbps": None,
         "messages_dropped": 7,
         "last_error": "x" * 200,
+        "failures": 12,
+        "given_up": False,
+        "next_attempt_in": 31.2,
     }
-    document = {"streams": {"streams": {"a": stream}}, "destinations": {"destinations": {"b": destination}}}
+    health = {"version": "1.2", "warnings": ["anybody may publish"]}
+    document = {
+        "health": health,
+        "streams": {"streams": {"a": stream}},
+        "destinations": {"destinations": {"b": destination}},
+    }
     shown = status.lines(document, 60)
     assert all(len(line) <= 60 and line.isprintable() for line in shown)
-    assert shown[0] == "1 live stream, 3 players, 1 destination"
-    assert "1:02:05" in "\n".join(status.lines(document, 200))
+    assert shown[:2] == [
+        "rtmprelay 1.2: 1 live stream, 3 players, 1 destination",
+        "Warning: anybody may publish",
+    ]
+    whole = "\n".join(status.lines(document, 400))
+    assert "1:02:05" in whole
+    assert "x (12 times), next attempt in 31 s" in whole

@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import TypeVar
 
 from twisted.internet.error import ConnectionRefusedError
-from twisted.internet.interfaces import IStreamClientEndpoint
-from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 from typing_extensions import override
 
@@ -23,46 +21,29 @@ from rtmprelay.destinations.outlet import OutletContext
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.events import Event
 from rtmprelay.media import MediaFrame, MediaKind
-from rtmprelay.pulls.manager import PullManager
-from rtmprelay.pulls.source import FetchContext
 from rtmprelay.rtmp.endpoint import TlsTrust
 from rtmprelay.rtmp.node_pass import NodeIdentity
-from rtmprelay.rtmp.server_factory import ServerSettings
 from rtmprelay.secret import Secret
-from rtmprelay.testing import MemoryClient, MemoryEndpoint, MemoryServer
-from rtmprelay.wire.limits import ConnectionLimits
+from rtmprelay.testing import MemoryClient, MemoryEndpoint
 from rtmprelay.wire.url import RtmpUrl
 from tests.helpers import group, start_frames
+from tests.memory_nodes import FetchingNode, MemoryNetwork
 
 _E = TypeVar("_E", bound=Event)
 
 SECRET = Secret("the secret of all nodes")
 
 
-class Node:
-    """A relay in memory that is a node; its name is also its host."""
+class Node(FetchingNode):
+    """A relay in memory that is a node of a cluster."""
 
     def __init__(
         self, world: World, name: str, when_lost: WhenLost, secret: Secret, has_destination: bool
     ) -> None:
-        self.name = name
-        self.world = world
-        limits = ConnectionLimits(idle_timeout=1e6)
-        self.server = MemoryServer(ServerSettings(limits=limits), clock=world.clock)
-        factory = self.server.factory
         url = f"rtmp://{name}:1935"
-        identity = factory.node = NodeIdentity(name, secret, url, lambda: 1e9 + world.clock.seconds())
-        self.pulls = PullManager(
-            FetchContext(
-                world.clock,
-                world.clock.seconds,
-                factory.events,
-                self.server.registry,
-                world.endpoint_for,
-                lambda: RetryPolicy(jitter=lambda: 0.0, request="play"),
-            ),
-            identity,
-        )
+        super().__init__(world, NodeIdentity(name, secret, url, lambda: 1e9 + world.clock.seconds()))
+        self.world = world
+        factory, identity = self.server.factory, self.identity
         self.destinations = DestinationManager(
             OutletContext(
                 world.clock,
@@ -97,9 +78,6 @@ class Node:
         self.cluster.start()
         self.pulls.start()
 
-    def events_of(self, kind: type[_E]) -> list[_E]:
-        return self.server.events_of(kind)
-
     def owns(self, key: str = "live/cam") -> bool:
         return key in self.cluster.claims
 
@@ -123,17 +101,16 @@ class Node:
         return clients
 
 
-class World:
+class World(MemoryNetwork[Node]):
     """All nodes of a test, and the sink that is everybody's destination."""
 
+    step = 0.25
+
     def __init__(self) -> None:
-        self.clock = Clock()
+        super().__init__()
         self.records = SharedRecords(self.clock.seconds)
-        self.nodes: dict[str, Node] = {}
-        self.endpoints: dict[str, MemoryEndpoint] = {}
         self.dead: set[str] = set()
-        limits = ConnectionLimits(idle_timeout=1e6)
-        self.sink = MemoryServer(ServerSettings(limits=limits), clock=self.clock)
+        self.sink = self.new_server()
         self.endpoints["sink"] = MemoryEndpoint(self.sink)
 
     def add(
@@ -144,36 +121,15 @@ class World:
         has_destination: bool = False,
     ) -> Node:
         node = Node(self, name, when_lost, secret, has_destination)
-        self.nodes[name] = node
-        self.endpoints[name] = MemoryEndpoint(node.server)
+        self.connect(node)
         self.advance(0.1)
         return node
-
-    def endpoint_for(self, url: RtmpUrl, trust: TlsTrust) -> IStreamClientEndpoint:
-        return self.endpoints[url.host]
-
-    def pump(self) -> None:
-        for _ in range(8):
-            for node in self.nodes.values():
-                node.server.pump()
-            self.sink.pump()
-
-    def advance(self, seconds: float, step: float = 0.25) -> None:
-        left = seconds
-        while left > 1e-9:
-            self.clock.advance(min(step, left))
-            left -= step
-            self.pump()
 
     def publish(self, node: Node, name: str = "cam") -> MemoryClient:
         encoder = node.server.connect()
         encoder.publish(name)
         self.pump()
         return encoder
-
-    def send(self, encoder: MemoryClient, *frames: MediaFrame) -> None:
-        encoder.send(*frames)
-        self.pump()
 
     def live(self, node: Node, name: str = "cam") -> MemoryClient:
         """Publish, and send the first frames."""

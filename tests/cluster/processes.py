@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -24,7 +25,7 @@ from rtmprelay.service import RelayService
 from rtmprelay.session.reports import PublishAccepted
 from tests.cluster.redis import RedisServer, free_port
 from tests.helpers import LOOPBACK, SocketClient, connect_client, start_frames, the_reactor, until
-from tests.service.command import Server
+from tests.service.command import TWISTD, Server
 
 SECRET = "the secret of the cluster of a test"
 
@@ -45,32 +46,46 @@ def numbers(frames: list[MediaFrame]) -> list[int]:
 
 
 class Node(Server):
-    """A node in a process of its own."""
+    """A node in a process of its own, in a network namespace if it is given one."""
 
-    def __init__(self, folder: Path, name: str, directory: str, *options: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        directory: str,
+        *options: str,
+        host: str = "127.0.0.1",
+        namespace: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         secret = folder / "secret"
         # Another node may be reading it.
         if not secret.exists():
             secret.write_text(SECRET)
         self.name = name
+        self.host = host
         port = free_port()
         super().__init__(
             folder,
             *("--cluster", directory, "--cluster-secret", f"file:{secret}", "--node-name", name),
-            *("--node-url", f"rtmp://127.0.0.1:{port}", "--http-status", "127.0.0.1:0"),
+            *("--node-url", f"rtmp://{host}:{port}", "--http-status", f"{host}:0"),
             *("--http-token", "a-token-for-tests", "--log-format", "json"),
             *options,
-            listen=f"tcp:{port}:interface=127.0.0.1",
+            listen=f"tcp:{port}:interface={host}",
+            command=TWISTD if namespace is None else ["ip", "netns", "exec", namespace, *TWISTD],
             log=f"{name}.log",
+            environment=environment,
         )
 
     async def ready(self) -> None:
         """Wait until it is in the cluster; the reactor goes on meanwhile."""
-        await until(
-            lambda: '"for RTMP"' in self.text() or "for RTMP" in self.text(), f"{self.name} to listen"
-        )
-        await until(lambda: self.text().count("Listening on") >= 2, "HTTP")
+        await until(self._listens, f"{self.name} to listen")
         await until(lambda: self.ask("GET", "/health/ready")["ready"], f"{self.name} to be ready")
+
+    def _listens(self) -> bool:
+        text = self.text()
+        assert self.process.poll() is None, text
+        return text.count("Listening on") >= 2
 
     def ask(self, method: str, path: str, document: object = None, token: str = "") -> Any:
         import urllib.error
@@ -160,11 +175,17 @@ class Encoder:
     def __init__(self, first: int = 0) -> None:
         self.number = first
         self.client: SocketClient | None = None
-        self._loop = LoopingCall(self._send)
+        self._loop = LoopingCall(self.send_one)
 
-    async def publish(self, port: int, name: str = "cam") -> bool:
-        """Publish to a node; whether it was accepted."""
-        client = await connect_client(TCP4ClientEndpoint(the_reactor(), "127.0.0.1", port))
+    async def publish(
+        self, port: int, name: str = "cam", host: str = "127.0.0.1", is_slow: bool = False
+    ) -> bool:
+        """Publish to a node; whether it was accepted.
+
+        Args:
+            is_slow: Send only what `send_one` is called for.
+        """
+        client = await connect_client(TCP4ClientEndpoint(the_reactor(), host, port))
         client.session.publish(name)
         client.flush()
         await until(
@@ -177,18 +198,25 @@ class Encoder:
         self.client = client
         self.number += (25 - self.number) % 25
         client.send(*start_frames())
-        if not self._loop.running:
+        if not is_slow and not self._loop.running:
             self._loop.start(0.04)
         return True
 
-    async def publish_until_accepted(self, port: int, name: str = "cam", pause: float = 0.5) -> None:
-        while not await self.publish(port, name):
+    async def publish_until_accepted(
+        self, port: int, name: str = "cam", pause: float = 0.5, host: str = "127.0.0.1"
+    ) -> None:
+        while not await self.publish(port, name, host):
             await deferLater(the_reactor(), pause)
 
-    def _send(self) -> None:
+    def send_one(self) -> None:
+        """Send the next picture, if it is connected."""
         if self.client is not None and self.client.lost is None:
             self.client.send(picture(self.number))
             self.number += 1
+
+    def fall_silent(self) -> None:
+        """Stay connected, and send nothing."""
+        self._loop.stop()
 
     async def leave(self) -> None:
         """Cut the connection."""
@@ -202,9 +230,9 @@ class Encoder:
         await self.leave()
 
 
-async def play(port: int, name: str = "cam") -> SocketClient:
+async def play(port: int, name: str = "cam", host: str = "127.0.0.1") -> SocketClient:
     """A player on a node."""
-    client = await connect_client(TCP4ClientEndpoint(the_reactor(), "127.0.0.1", port))
+    client = await connect_client(TCP4ClientEndpoint(the_reactor(), host, port))
     await client.play(name)
     return client
 
@@ -216,8 +244,9 @@ class CountingSink:
     Each publisher gets a stream of its own, so that none is refused: refusing is not the sink's job here.
     """
 
-    def __init__(self) -> None:
-        self.service = RelayService(RelayConfig(listen=(LOOPBACK,)))
+    def __init__(self, *hosts: str) -> None:
+        listen = tuple(f"tcp:0:interface={host}" for host in hosts) or (LOOPBACK,)
+        self.service = RelayService(RelayConfig(listen=listen))
         self.service.events.add_sink(self)
         #: Publishers that are connected now.
         self.connected: set[str] = set()
@@ -235,7 +264,13 @@ class CountingSink:
 
     @property
     def url(self) -> str:
-        return f"rtmp://127.0.0.1:{getattr(self.service.addresses[0], 'port', 0)}/live/key"
+        return self.urls[0]
+
+    @property
+    def urls(self) -> list[str]:
+        """Where it is reached, by each of its addresses."""
+        places: list[Any] = list(self.service.addresses)
+        return [f"rtmp://{place.host}:{place.port}/live/key" for place in places]
 
 
 @attrs.define(eq=False)
@@ -284,8 +319,16 @@ class RealCluster:
         return self.encoders[-1]
 
     async def player(self, node: Node, name: str = "cam") -> SocketClient:
-        self.clients.append(await play(node.port(), name))
+        self.clients.append(await play(node.port(), name, node.host))
         return self.clients[-1]
+
+    async def ask_for(self, node: Node, name: str = "cam") -> SocketClient:
+        """A player that has asked, whatever the answer will be."""
+        client = await connect_client(TCP4ClientEndpoint(the_reactor(), "127.0.0.1", node.port()))
+        self.clients.append(client)
+        client.session.play(name)
+        client.flush()
+        return client
 
     async def stop(self) -> None:
         for encoder in self.encoders:

@@ -16,7 +16,8 @@ from typing import Any
 import imageio_ffmpeg
 import pytest
 
-from tests.cluster.redis import PROGRAM, free_port, needs_redis
+from tests.cluster.ports import Ports
+from tests.cluster.redis import PROGRAM, needs_redis
 from tests.docs.pages import DOCS, blocks, commands_in
 from tests.helpers import DEADLINE, wait_for
 from tests.service.command import TWISTD, BlockingClient
@@ -37,21 +38,12 @@ def commands(program: str) -> list[tuple[str, ...]]:
     ]
 
 
-class Ports:
-    """A free port for each that the documents name."""
+class Nodes(Ports):
+    """What was started, by name."""
 
     def __init__(self) -> None:
-        self._free: dict[str, str] = {}
-        #: What was started, by name.
+        super().__init__()
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-
-    def moved(self, text: str) -> str:
-        return re.sub(
-            r":(\d{4})\b", lambda found: f":{self._free.setdefault(found[1], str(free_port()))}", text
-        )
-
-    def __getitem__(self, port: str) -> int:
-        return int(self.moved(f":{port}")[1:])
 
 
 def packets(url: str) -> int:
@@ -74,9 +66,9 @@ def get(url: str) -> dict[str, object]:
 
 
 @pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[Ports]:
+def nodes(tmp_path: Path) -> Iterator[Nodes]:
     """Redis and the three nodes of the page, with other ports."""
-    ports = Ports()
+    ports = Nodes()
     (openssl,) = commands("openssl")
     secret = subprocess.run([*openssl[:4]], capture_output=True, check=True).stdout
     (tmp_path / "cluster-secret").write_bytes(secret)
@@ -109,7 +101,7 @@ def _is_ready(url: str) -> bool:
         return False
 
 
-def test_page_works_as_it_is_written(nodes: Ports, tmp_path: Path) -> None:
+def test_page_works_as_it_is_written(nodes: Nodes, tmp_path: Path) -> None:
     (ffmpeg,) = commands("ffmpeg")
     (curl,) = commands("curl")
     publishing = subprocess.Popen(
@@ -132,8 +124,41 @@ def test_page_works_as_it_is_written(nodes: Ports, tmp_path: Path) -> None:
     assert (tmp_path / "cluster-secret").read_text().strip() not in (tmp_path / "node1.log").read_text()
 
 
+@pytest.mark.full
+def test_player_on_the_third_goes_on_when_the_first_is_killed_and_the_encoder_comes_to_the_second(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    ffmpeg = [imageio_ffmpeg.get_ffmpeg_exe(), "-nostdin", "-v", "error"]
+    (words,) = commands("ffmpeg")
+    player = nodes.moved(commands("ffplay")[0][1])
+    played = tmp_path / "played.txt"
+
+    def packets_so_far() -> list[int]:
+        lines = played.read_text().splitlines(keepends=True) if played.exists() else []
+        return [int(line.split(",")[1]) for line in lines if not line.startswith("#") and line.endswith("\n")]
+
+    with ExitStack() as stack:
+
+        def start(*arguments: str) -> None:
+            process = subprocess.Popen([*ffmpeg, *arguments])
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+
+        start(*[nodes.moved(word) for word in words[1:]])
+        wait_for(lambda: "live/film" in owners(nodes), "the stream")
+        start("-i", player, "-c", "copy", "-flush_packets", "1", "-f", "framehash", str(played))
+        wait_for(lambda: len(packets_so_far()) >= 50, "two seconds of pictures")
+        nodes.processes["node1"].kill()
+        before = len(packets_so_far())
+        start(*[nodes.moved(word.replace(":1941", ":1942")) for word in words[1:]])
+        wait_for(lambda: len(packets_so_far()) >= before + 75, "pictures of the second node")
+        times = packets_so_far()
+        assert times == sorted(times)
+        assert owners(nodes)["live/film"].endswith(str(nodes["1942"]))
+
+
 @pytest.mark.skipif(HAPROXY is None, reason="there is no haproxy: apt-get install haproxy")
-def test_haproxy_leads_new_connections_past_a_node_that_drains(nodes: Ports, tmp_path: Path) -> None:
+def test_haproxy_leads_new_connections_past_a_node_that_drains(nodes: Nodes, tmp_path: Path) -> None:
     config = (DOCS / "examples" / "haproxy-nodes.cfg").read_text()
     config = re.sub(r"port (\d{4})", lambda found: f"port {nodes[found[1]]}", nodes.moved(config))
     (tmp_path / "haproxy-nodes.cfg").write_text(config)
@@ -165,7 +190,7 @@ def test_haproxy_leads_new_connections_past_a_node_that_drains(nodes: Ports, tmp
         process.wait()
 
 
-def owners(nodes: Ports) -> dict[str, str]:
+def owners(nodes: Nodes) -> dict[str, str]:
     """The node of each stream, as the second node knows it."""
     streams: Any = get(f"http://127.0.0.1:{nodes['8042']}/cluster")["streams"]
     return {key: one["node"] for key, one in streams.items()}

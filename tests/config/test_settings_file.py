@@ -119,7 +119,7 @@ stream_ky = "secret"
         "rtmprelay: relay.toml, line 4: chunk-size must be text or a number",
         "rtmprelay: relay.toml, line 5: log-level must be text or a number",
         "rtmprelay: relay.toml, line 6: there is no option 'version'",
-        "rtmprelay: relay.toml, line 8: unknown field 'stream_ky' @ $.destinations[0]",
+        "rtmprelay: relay.toml, line 11: unknown field 'stream_ky' @ $.destinations[0]",
     ]
 
 
@@ -150,7 +150,7 @@ max_conections = 3
     [
         ("listen = [", "it is not valid TOML: "),
         ("limits = 3", "line 1: limits is a table: write [limits]"),
-        ("destinations = 3", "line 1: a list is expected @ $.destinations"),
+        ("destinations = 3", "line 1: destinations is a list of tables: write [[destinations]]"),
     ],
 )
 def test_malformed_file_is_refused_in_one_line(settings: Path, text: str, reason: str) -> None:
@@ -174,10 +174,10 @@ def test_reading_again_finds_destinations_and_names_what_needs_a_restart(setting
     entry = '[[destinations]]\nname = "{}"\nurl = "rtmp://live.example/{}"\nstream_key = "x"\n'
     options = read(settings, 'chunk-size = 4096\nlog-level = "warn"\n' + entry.format("One", "a"))
     settings.write_text('chunk-size = 128\nlog-level = "warn"\n' + entry.format("Two", "b"))
-    assert options.reread_settings_file() == ["chunk-size"]
+    assert options.reread_settings_file() == ([], ["chunk-size"])
     assert [one.name for one in options.destinations()] == ["Two"]
     # Told until the restart.
-    assert options.reread_settings_file() == ["chunk-size"]
+    assert options.reread_settings_file() == ([], ["chunk-size"])
 
 
 def test_bad_file_that_is_read_again_changes_nothing(settings: Path) -> None:
@@ -193,8 +193,8 @@ def test_bad_file_that_is_read_again_changes_nothing(settings: Path) -> None:
 @pytest.mark.parametrize(
     ("argument", "hint"),
     [
-        ("--lisen", "did you mean 'listen'?"),
-        ("--port", "did you mean 'listen'?"),
+        ("--lisen", "did you mean --listen?"),
+        ("--port", "did you mean --listen?"),
         ("--record-al", ""),
         ("-n", "such as -n, stand before the word rtmprelay"),
     ],
@@ -204,3 +204,66 @@ def test_unknown_option_gets_a_hint(argument: str, hint: str) -> None:
         Options().parseOptions([argument, "1"])
     assert hint in str(ended.value)
     assert "\n" not in str(ended.value)
+
+
+def test_reading_again_applies_options_that_may_change_while_it_runs(settings: Path) -> None:
+    options = read(
+        settings, 'relay-to = "rtmp://one.example/app/key"\nlog-level = "info"\nchunk-size = 128\n'
+    )
+    settings.write_text(
+        'relay-to = "rtmp://two.example/app/key"\nlog-level = "debug"\nchunk-size = 4096\npull = "a/*=rtmp://h/a"\n'
+    )
+    assert options.reread_settings_file() == (["log-level", "pull", "relay-to"], ["chunk-size"])
+    assert [one.url.host for one in options.destinations()] == ["two.example"]
+    assert len(options.pulls()) == 1
+    assert options["log-level"] == "debug"
+    assert options.reread_settings_file() == ([], ["chunk-size"])
+
+
+def test_reading_again_leaves_what_the_command_line_says(settings: Path) -> None:
+    options = read(settings, 'log-level = "warn"\n', "--log-level", "error")
+    settings.write_text('log-level = "debug"\n')
+    assert options.reread_settings_file() == ([], [])
+    assert options["log-level"] == "error"
+
+
+def test_bad_values_that_are_read_again_change_nothing_and_are_told_with_their_lines(settings: Path) -> None:
+    options = read(settings, 'log-level = "warn"\n')
+    settings.write_text('log-level = "loud"\nchunk-size = 3\nrelay-to = "x"\n')
+    with pytest.raises(ConfigError) as refused:
+        options.reread_settings_file()
+    assert [line.partition(": ")[2] for line in str(refused.value).splitlines()] == [
+        f"{settings}, line 1: --log-level: 'loud' is not one of debug, info, warn, error",
+        f"{settings}, line 2: --chunk-size: '3' is not a number of bytes from 128 to 65536",
+        f"{settings}, line 3: --relay-to (number 1): it is not an RTMP URL: rtmp://host/app/key or"
+        " rtmps://host/app/key is expected",
+    ]
+    assert options["log-level"] == "warn"
+
+
+def test_each_destination_with_a_mistake_is_told_with_its_line(settings: Path) -> None:
+    text = """
+[[destinations]]
+name = "One"
+url = "rtmp://live.example/app"
+stream_key = "${NO_SUCH_VARIABLE}"
+
+[[destinations]]
+name = "Two"
+url = "http://live.example/app"
+stream_key = "x"
+nam = "y"
+
+[[destinations]]
+name = "Three"
+url = "rtmp://live.example/app"
+stream_key = "x"
+max_retries = -1
+"""
+    assert mistakes(settings, text) == [
+        "rtmprelay: relay.toml, line 5: destinations[0] ('One'): stream_key: the environment has no"
+        " NO_SUCH_VARIABLE",
+        "rtmprelay: relay.toml, line 11: unknown field 'nam' @ $.destinations[1]",
+        "rtmprelay: relay.toml, line 17: destinations[2] ('Three'): max_retries and linger must not be"
+        " negative, and failures_before_backup must be positive",
+    ]

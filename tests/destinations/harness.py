@@ -63,6 +63,7 @@ class MemoryRelay:
                 server.registry,
                 self._endpoint_for,
                 lambda retries: RetryPolicy(retries, jitter=lambda: 0.0),
+                server.factory.node.issue_for_destination,
             )
         )
 
@@ -85,6 +86,10 @@ class MemoryRelay:
         self._servers.append(server)
         self._endpoints[host] = MemoryEndpoint(server)
         return server
+
+    def add_itself(self, host: str) -> None:
+        """Let an address lead to the relay itself."""
+        self._endpoints[host] = MemoryEndpoint(self.server)
 
     def publish(self, name: str = "cam", app: str = "live") -> MemoryClient:
         """Connect an encoder that publishes to the relay."""

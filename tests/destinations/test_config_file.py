@@ -381,6 +381,7 @@ def test_no_message_shows_a_key(more: dict[str, object], secret: dict[str, objec
 
 
 @given(st.text() | json_values.map(json.dumps))
-def test_any_text_is_a_configuration_or_a_config_error(text: str) -> None:
+def test_any_text_has_destinations_with_names_of_their_own_or_is_a_config_error(text: str) -> None:
     with contextlib.suppress(ConfigError):
-        parse_relay_config(text, {})
+        names = [settings.name for settings in parse_relay_config(text, {})]
+        assert len(set(names)) == len(names)

@@ -57,7 +57,7 @@ PROGRAMS: dict[str, parsers.Reader] = {
     "ffplay": parsers.fine,
     "curl": parsers.fine,
     # Of the system, with nothing of ours in them.
-    **dict.fromkeys((".", "ls", "export", "openssl", "chmod", "logger"), parsers.fine),
+    **dict.fromkeys((".", "ls", "mkdir", "export", "openssl", "chmod", "logger"), parsers.fine),
 }
 
 #: Files that pages include, and the test that runs them, or reads them with the program that they are for.
@@ -87,6 +87,8 @@ RUN_ELSEWHERE = {
     ("README.md", "python"): "tests/docs/test_readme.py",
     ("docs/catalogue.rst", "python"): "tests/docs/test_spark_pages.py",
     ("docs/catalogue.rst", "sql"): "tests/spark/test_documented_sql.py",
+    ("docs/tutorials/ask_in_a_notebook.rst", "python"): "tests/docs/test_notebook.py",
+    ("docs/tutorials/ask_in_a_notebook.rst", "text"): "tests/docs/test_notebook.py",
     ("docs/howto/nodes.rst", "sh"): "tests/cluster/test_howto.py",
     ("docs/howto/plugins.rst", "sh"): "tests/docs/test_examples.py",
     ("docs/audience.rst", "sql"): "tests/spark/test_documented_sql.py",
@@ -106,7 +108,7 @@ _SKETCHED = re.compile(
 
 
 def check(block: Block, folder: Path) -> None:
-    """Fail if a block does not work, or if nobody knows how to find out.
+    """Fail if a block does not work, or if there is no check for its kind.
 
     Args:
         folder: A place with the files that the pages speak of; tests work in it.
@@ -172,7 +174,7 @@ def _check_hook_program(block: Block) -> None:
 
 
 def check_text(block: Block, folder: Path) -> None:
-    """Commands that are not called so, options, questions to Prometheus, logrotate's files; or what the table names."""
+    """A block of text: options, queries to Prometheus, files of logrotate, or what the table names."""
     first = block.text.split()[0] if block.text.split() else ""
     if any(block.page == page and block.text.startswith(begin) for page, begin in NO_COMMANDS):
         return
@@ -308,7 +310,7 @@ def check_ini(block: Block, folder: Path) -> None:
 
 
 def setup_packages() -> str:
-    """How this package says it."""
+    """The packages in this project's own setup.cfg."""
     return parsers.setup_cfg()["options"]["packages"]
 
 

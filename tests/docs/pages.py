@@ -68,7 +68,7 @@ def blocks_of(page: Path, text: str) -> list[Block]:
     """What a page shows.
 
     Raises:
-        ValueError: It has a directive that nobody here knows: it might show a command unseen.
+        ValueError: It has a directive that is not known here, and might show a command that no test sees.
     """
     reader = _in_markdown if page.suffix == ".md" else _in_rst
     return list(reader(page, text.splitlines()))

@@ -48,11 +48,11 @@ DEVELOPER_TOOLS = {
 
 
 class UnreadableError(AssertionError):
-    """The program would not take this."""
+    """The program would refuse this."""
 
 
 def setup_cfg() -> configparser.ConfigParser:
-    """What the package says of itself."""
+    """The metadata of this package."""
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     return config

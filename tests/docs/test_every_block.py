@@ -18,7 +18,7 @@ def test_block_of_a_page_is_run_or_parsed(block: Block, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
-def test_what_stands_in_the_text(page: Path) -> None:
+def test_options_modules_and_commands_named_in_the_text_exist(page: Path) -> None:
     """Options, modules and commands that the text names exist."""
     for code in inline_commands(page, frozenset(PROGRAMS) - {"."}):
         # Quotes may be left open where a line is cut short.

@@ -240,7 +240,7 @@ def contained(
     process.wait()
 
 
-def test_what_the_container_runs(
+def test_container_starts_is_healthy_and_ends_on_docker_stop(
     contained: tuple[Path, subprocess.Popen[bytes]], dockerfile: dict[str, list[str]]
 ) -> None:
     """The server starts, is healthy, and ends on what `docker stop` sends. Building an image is not tried here."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -22,14 +23,11 @@ from tests.docs.pages import DOCS
 
 
 @pytest.fixture(scope="module")
-def from_code() -> ModuleType:
+def from_code() -> Iterator[ModuleType]:
     """The extension of Sphinx, which lies beside the pages."""
-    found = importlib.util.spec_from_file_location("from_code", DOCS / "_ext" / "from_code.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(DOCS / "_ext")
+        yield importlib.import_module("from_code")
 
 
 def lines_of(directive: Any) -> str:

@@ -83,7 +83,7 @@ def test_documented_publishing_commands_go_live(relay: Terminal) -> None:
 
 
 def publish(relay: Terminal, line: str, name: str) -> None:
-    """Type one of them."""
+    """Type a publishing command."""
     process = relay.start(line)
     wait_for(lambda: name in live(relay), f"{line} going live")
     if "-stream_loop" not in line:

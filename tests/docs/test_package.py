@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -26,7 +27,8 @@ def test_the_version_is_in_one_place() -> None:
             *ROOT.glob("rtmprelay/**/*.py"),
             DOCS / "conf.py",
         ]
-        if re.search(rf"\b{re.escape(__version__)}\b", path.read_text())
+        # Not a part of an address such as 192.0.2.0.
+        if re.search(rf"(?<![\d.]){re.escape(__version__)}(?![\d.])", path.read_text())
     ]
     assert named == [ROOT / "rtmprelay" / "__init__.py"]
 
@@ -43,7 +45,7 @@ def test_the_metadata_is_complete() -> None:
 
 
 def test_package_marks_its_types() -> None:
-    """Who imports the package gets its types."""
+    """Programs that import the package get its types."""
     data = setup_cfg()["options.package_data"]
     for package in ("rtmprelay", "spark_analytics"):
         assert (ROOT / package / "py.typed").exists()
@@ -67,6 +69,15 @@ def test_the_next_list_of_changes() -> None:
     assert made.returncode == 0, made.stderr
     notes = [path for path in (DOCS / "newsfragments").iterdir() if not path.name.startswith(".")]
     assert made.stdout.count("\n- ") == len(notes)
+
+
+@pytest.mark.parametrize(
+    "note", sorted((DOCS / "newsfragments").glob("*.rst")), ids=lambda path: str(path.name)
+)
+def test_note_for_users_is_a_sentence_or_two(note: Path) -> None:
+    text = note.read_text().strip()
+    assert len(text) <= 400
+    assert "\n\n" not in text
 
 
 # -- dependencies ----------------------------------------------------------------------------------------------

@@ -49,8 +49,8 @@ def test_links_and_pictures_lead_somewhere(page: Path) -> None:
         assert target.startswith("https://") or (page.parent / target).exists(), target
 
 
-def test_what_belongs_to_a_project_is_there() -> None:
-    """Who opens the folder finds how to take part, what is new, whom to tell, and what is allowed."""
+def test_license_contributing_changelog_and_security_are_there() -> None:
+    """A visitor finds how to contribute, what is new, where to report a vulnerability, and the license."""
     for name in ("LICENSE", "docs/CONTRIBUTING.md", "docs/CHANGELOG.rst", "docs/SECURITY.md"):
         assert (ROOT / name).read_text().strip(), name
     assert (ROOT / "LICENSE").read_text().startswith("MIT License")

@@ -103,7 +103,7 @@ def test_a_larger_file_is_refused_and_never_cut(read: Callable[[Path], str], pat
 @pytest.mark.parametrize(
     "content", [b"", b"\n", b"one-line-of-a-secret-with-more-than-32\nanother-line\n", b"\xff\xfe" * 30]
 )
-def test_what_is_no_line_of_text_is_refused_without_showing_it(
+def test_secret_that_is_not_one_line_of_text_is_refused_without_showing_it(
     read: Callable[[Path], str], content: bytes, path: Path
 ) -> None:
     path.write_bytes(content)

@@ -98,7 +98,7 @@ def test_an_addition_wakes_an_idle_thread(make: Make) -> None:
         wait_until(lambda number=number: pair.writer.written == list(range(number + 1)))  # type: ignore[misc]
 
 
-def test_what_was_added_before_the_start_is_written(make: Make) -> None:
+def test_additions_before_the_start_are_written(make: Make) -> None:
     pair = make()
     pair.add(1, 2)
     pair.start()
@@ -179,7 +179,7 @@ def test_a_bug_ends_the_thread_and_is_reported(make: Make) -> None:
     pair.add(2)
 
 
-def test_nothing_that_is_added_while_it_works_is_forgotten(make: Make) -> None:
+def test_additions_at_any_moment_are_written_in_order(make: Make) -> None:
     pair = make()
     pair.start()
     for number in range(5000):

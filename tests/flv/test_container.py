@@ -157,7 +157,7 @@ def test_short_reads_do_not_end_the_file() -> None:
         ),
     ],
 )
-def test_what_is_not_flv_is_refused(data: bytes, sentence: str) -> None:
+def test_file_that_is_not_flv_is_refused(data: bytes, sentence: str) -> None:
     with pytest.raises(BadRecordingError) as refused:
         read_tags(io.BytesIO(data))
     assert str(refused.value) == sentence

@@ -158,12 +158,12 @@ def test_any_bytes_after_the_header_end_somewhere(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"FLV", b"FLV\1\5\0\0\0\x0a\0\0\0\0", b"ftypisom" * 4])
-def test_what_is_no_flv_is_told(data: bytes) -> None:
+def test_file_that_is_not_flv_is_a_bad_recording(data: bytes) -> None:
     with pytest.raises(BadRecordingError):
         CutPoints(CountedFile(data).read)
 
 
-def test_too_many_tags_without_an_index_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_with_too_many_tags_and_no_index_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cut_points, "MAX_TAGS", 1000)
     data = plain_file(FILM)
     points = CutPoints(CountedFile(data).read)

@@ -136,7 +136,7 @@ def test_damaged_file_header_is_damage(data: bytes) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"X", b"<html>", bytes(100_000), b"\x00\x00\x00\x18ftypmp42", TAG[:-1]]
 )
-def test_what_has_no_header_and_no_tag_is_refused(data: bytes) -> None:
+def test_file_without_header_and_tags_is_refused(data: bytes) -> None:
     with windowed(data) as file, pytest.raises(BadRecordingError) as refused:
         TagScanner(file)
     assert str(refused.value) == "This is not an FLV file, and no FLV tags are in it."

@@ -96,14 +96,14 @@ def test_eac3_says_how_it_is_sampled(packet: bytes, sampling: tuple[int, int, in
     "packet",
     [b"", b"\x0b\x77", bytes(20), ac3(3, 0, 8, 2, 0), ac3(0, 38, 8, 2, 0), ac3(0, 0, 11, 2, 0), STEREO],
 )
-def test_what_is_not_ac3(packet: bytes) -> None:
+def test_packet_that_is_not_ac3_is_none(packet: bytes) -> None:
     assert read_ac3(packet) is None
 
 
 @pytest.mark.parametrize(
     "packet", [b"", b"\x0b\x77", bytes(20), REAR, ac3(0, 28, 8, 2, 0), eac3(0, 0, 2, 3, 3, 2, 0)]
 )
-def test_what_is_not_eac3(packet: bytes) -> None:
+def test_packet_that_is_not_eac3_is_none(packet: bytes) -> None:
     assert read_eac3(packet) is None
 
 
@@ -124,7 +124,7 @@ def test_flac_header_in_every_form(configuration: bytes) -> None:
 @pytest.mark.parametrize(
     "configuration", [b"", b"fLaC", STREAMINFO[:33], b"fLaC\x84\0\0\x22" + STREAMINFO, bytes(34)]
 )
-def test_what_is_no_flac_header(configuration: bytes) -> None:
+def test_configuration_that_is_not_flac_is_none(configuration: bytes) -> None:
     assert read_flac_header(configuration) is None
 
 
@@ -151,9 +151,11 @@ def test_flac_frames_say_how_long_they_are(packet: str, samples: int | None) -> 
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_read_without_an_error(data: bytes) -> None:
+def test_any_bytes_have_a_rate_and_a_length_or_are_nothing(data: bytes) -> None:
     for packet in (data, b"\x0b\x77" + data, b"fLaC" + data, b"\xff\xf8" + data):
-        read_ac3(packet)
-        read_eac3(packet)
-        read_flac_header(packet)
-        flac_packet_samples(packet)
+        for dolby in (read_ac3(packet), read_eac3(packet)):
+            assert dolby is None or (dolby.rate > 0 and dolby.channels > 0 and dolby.samples > 0)
+        header = read_flac_header(packet)
+        assert header is None or (header.rate > 0 and header.channels > 0)
+        samples = flac_packet_samples(packet)
+        assert samples is None or 0 < samples <= 65_536

@@ -321,7 +321,7 @@ def test_lookup_tables_agree_with_the_readers(
             assert describe(data) == read(data)
 
 
-def test_common_answers_are_shared() -> None:
+def test_equal_descriptions_of_usual_payloads_are_one_value() -> None:
     assert describe_video(b"\x17\x01" + DATA) is describe_video(b"\x17\x01other")
     assert describe_video(b"\xa3hvc1" + DATA) is describe_video(b"\xa3hvc1other")
     assert describe_audio(b"\xaf\x01" + DATA) is describe_audio(b"\xaf\x01other")

@@ -46,7 +46,7 @@ class JsonlTests(SynchronousTestCase):
             self.hook.event_happened(NOON, started(number))
 
     def write(self) -> None:
-        """The thread does its work."""
+        """Do what the writer's thread does."""
         writer = self.hook.writer
         assert writer is not None
         writer.work()

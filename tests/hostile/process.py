@@ -57,7 +57,7 @@ def _write(path: Path, content: object) -> Path:
 
 
 class AttackedServer:
-    """A relay in a process of its own, short of patience, that lets in who has the key, logs in JSON and shows figures."""
+    """A relay in a process of its own, with short timeouts, a key, a log in JSON and metrics."""
 
     def __init__(
         self, folder: Path, *options: str, files: int | None = None, before: Sequence[str] = ()
@@ -102,7 +102,7 @@ class AttackedServer:
         return found()
 
     def connect(self) -> socket.socket:
-        """A connection of which the server knows nothing yet."""
+        """Open a connection, and send nothing."""
         return socket.create_connection(("127.0.0.1", self.port), 20)
 
     def memory(self) -> int:
@@ -183,7 +183,7 @@ class AttackedServer:
             assert not [name for name, count in named.items() if count > 1], "one line for each"
 
     def publish(self, name: str) -> BlockingClient:
-        """An encoder of good manners that has begun."""
+        """A well-behaved encoder that publishes."""
         encoder = BlockingClient(self.port)
         encoder.session.publish(f"{name}?key={KEY}")
         encoder.wait(PublishAccepted)

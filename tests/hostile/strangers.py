@@ -82,7 +82,7 @@ def is_cut_off(stranger: socket.socket, seconds: float = 20.0) -> bool:
 
 
 def send_until_cut_off(stranger: socket.socket, data: bytes, times: int, read: bool) -> bool:
-    """Send it again and again; whether the server had enough of it.
+    """Send data again and again; whether the server closed the connection.
 
     Args:
         read: Whether to read what the server answers meanwhile.

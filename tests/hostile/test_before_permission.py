@@ -17,7 +17,7 @@ from tests.hostile.conversations import HANDSHAKE, greeting
 from tests.hostile.process import MEBIBYTE, AttackedServer
 from tests.hostile.strangers import announced, command, control, message
 
-#: What refused and undecided clients may add in all, whoever they are and however many.
+#: What refused and undecided clients may add in all, however many they are.
 MOST_OF_ALL = 64 * MEBIBYTE
 
 #: What one of them may add: 256 KiB in assembly, and what Python takes for a connection.
@@ -192,7 +192,7 @@ COSTLY: dict[str, tuple[Callable[[], bytes], str]] = {
 
 
 @pytest.mark.parametrize("kind", COSTLY)
-def test_what_costs_most_is_ended_by_a_budget(kind: str, server: AttackedServer) -> None:
+def test_stranger_that_costs_processor_time_is_cut_off_by_a_limit(kind: str, server: AttackedServer) -> None:
     """Ten strangers at once; their processor time is printed, and each is ended by the limit for what it does."""
     make, limit = COSTLY[kind]
     since = len(server.lines())

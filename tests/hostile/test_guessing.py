@@ -38,13 +38,13 @@ async def guess_keys(port: int, source: str, end: float) -> int:
         with suppress(OSError, TimeoutError):
             reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0))
             writer.write(greeting() + beyond_greeting(f"guessed?key=wrong-{refused}"))
-            heard = b""
-            while b"Publish.Denied" not in heard:
+            received = b""
+            while b"Publish.Denied" not in received:
                 data = await asyncio.wait_for(reader.read(65536), max(0.1, end - time.monotonic()))
                 if not data:
                     break
-                heard += data
-            refused += b"Publish.Denied" in heard
+                received += data
+            refused += b"Publish.Denied" in received
             writer.close()
     return refused
 

@@ -47,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedServer]
 
 
 def originals() -> list[bytes]:
-    """Who publishes, in both forms of the handshake, and who plays, and tells now and then how far it is."""
+    """The conversations of a publisher, with both forms of the handshake, and of a player that acknowledges."""
     told = [control(MessageType.ACKNOWLEDGEMENT, number.to_bytes(4)) for number in range(40)]
     return [
         conversation(NAMES[0]),
@@ -134,7 +134,7 @@ def test_flood_is_cut_off_with_one_line_that_names_the_limit(
 
 
 def test_large_message_in_one_byte_chunks_is_cut_off(server: AttackedServer, memory: int) -> None:
-    """Putting it together costs little; who never ends it is too slow, or sends too many chunks."""
+    """Joining it costs little; a client that never ends it is too slow, or sends too many chunks."""
     since = len(server.lines())
     size = control(MessageType.SET_CHUNK_SIZE, b"\x00\x00\x00\x01")
     header = b"\x04\0\0\0\xff\xff\xff\x09\x01\0\0\0x"

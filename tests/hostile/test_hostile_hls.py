@@ -90,7 +90,7 @@ def test_random_requests_are_answered_and_forgotten(count: int) -> None:
     for _ in range(8):
         ask(count // 10)
         web.pass_time(2, step=0.2)
-    # Whoever waits is answered in three target durations, and sessions of nobody end.
+    # Waiting requests are answered in three target durations, and unused sessions end.
     web.pass_time(10, step=0.2)
     assert all(client.transport.io.getvalue() for client in waiting)
     for client in waiting:

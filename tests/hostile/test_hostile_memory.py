@@ -48,7 +48,7 @@ WAYS: dict[str, Callable[[AttackedServer], None]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_a_client_filled_is_free_when_it_has_gone(way: str, tmp_path: Path) -> None:
+def test_memory_that_a_client_filled_is_free_after_it_has_gone(way: str, tmp_path: Path) -> None:
     server = AttackedServer(tmp_path)
     try:
         server.assert_works()

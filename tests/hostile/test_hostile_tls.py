@@ -44,7 +44,7 @@ class TlsServer(AttackedServer):
         return socket.create_connection(("127.0.0.1", self.tls_port), 20)
 
     def shake(self, plain: socket.socket, version: int = SSL.TLS1_2_VERSION) -> SSL.Connection:
-        """TLS, as it should be."""
+        """Do a correct TLS handshake."""
         context = SSL.Context(SSL.TLS_CLIENT_METHOD)
         context.set_max_proto_version(version)
         # Sockets of pyOpenSSL that have a timeout raise instead of waiting.
@@ -101,7 +101,7 @@ def test_noise_after_a_handshake_is_cut_off(server: TlsServer, version: int) -> 
 
 
 def test_negotiating_again_and_again(server: TlsServer) -> None:
-    """It is dear for a server and cheap for a client, and nobody needs it: a client gets nowhere with it."""
+    """It costs a server much and a client little, and nobody needs it: a client gains nothing by it."""
     server.assert_works()
     files, memory = server.files(), server.memory()
     tried = anew = 0
@@ -123,7 +123,7 @@ def test_negotiating_again_and_again(server: TlsServer) -> None:
 
 
 def test_a_flood_of_hellos(server: TlsServer) -> None:
-    """Who wants it anew without listening does not make the server work for ever."""
+    """A client that sends hellos and reads nothing does not keep the server busy for ever."""
     server.assert_works()
     files, memory = server.files(), server.memory()
     plain = server.knock()

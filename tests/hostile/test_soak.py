@@ -58,7 +58,7 @@ def port_of(service: RelayService) -> int:
 
 
 class Crowd:
-    """A relay, a server that it relays to, and people whom chance moves."""
+    """A relay, a server that it relays to, and publishers and players that act at random."""
 
     def __init__(self, folder: Path) -> None:
         self.chance = random.Random(SEED)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import math
+import os
 from array import array
 from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -108,12 +110,22 @@ class Clip:
                 )
 
 
+@contextmanager
+def same_priority() -> Iterator[None]:
+    """SVT-AV1 gives the thread of root that calls it real-time priority, and so to all programs that it starts later."""
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, policy, parameters)
+
+
 @cache
 def video_clip(name: str) -> Clip:
     """Pictures that move, encoded."""
     codec, encoder, options = VIDEO_ENCODERS[name]
     file = io.BytesIO()
-    with av.open(file, "w", format="mp4") as container:
+    with same_priority(), av.open(file, "w", format="mp4") as container:
         stream: Any = container.add_stream(encoder, rate=RATE, options=options)
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
         for number in range(PICTURES):

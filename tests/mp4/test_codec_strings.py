@@ -41,14 +41,14 @@ STRINGS = [
     (audio(Codec.MP3), "mp4a.6B"),
     (audio(Codec.MP3, rate=24000), "mp4a.69"),
     (audio(Codec.OPUS), "opus"),
-    (audio(Codec.FLAC), "flac"),
+    (audio(Codec.FLAC), "fLaC"),
     (audio(Codec.AC3), "ac-3"),
     (audio(Codec.EAC3), "ec-3"),
 ]
 
 
 @pytest.mark.parametrize(("track", "text"), STRINGS)
-def test_codec_has_its_name(track: AnyTrack, text: str) -> None:
+def test_track_has_its_rfc_6381_codec_name(track: AnyTrack, text: str) -> None:
     assert codec_string(track) == text
 
 

@@ -98,7 +98,7 @@ def box_content(file: bytes, kind: bytes) -> bytes:
     ],
     ids=["dac3", "dec3", "dfLa", "dOps", "vpcC", "av1C", "hvcC"],
 )
-def test_what_describes_the_codec_is_what_ffmpeg_writes(clip: Clip, kind: bytes) -> None:
+def test_box_that_describes_the_codec_is_the_same_as_that_of_ffmpeg(clip: Clip, kind: bytes) -> None:
     file, _ = as_mp4(list(clip.frames()))
     assert box_content(file, kind) == box_content(clip.file, kind)
 
@@ -119,7 +119,7 @@ def test_flac_configuration_may_have_its_marker_in_front() -> None:
 
 
 @pytest.mark.parametrize("codec", [None, *Codec])
-def test_every_codec_is_carried_or_told_in_one_sentence(codec: Codec | None) -> None:
+def test_every_codec_is_carried_or_refused_in_one_sentence(codec: Codec | None) -> None:
     reason = why_not_in_mp4(codec)
     assert (reason is None) is (codec is None or codec in SUPPORTED_CODECS)
     assert reason is None or (codec is not None and reason == f"{codec.value} cannot be put into an MP4 here")

@@ -57,7 +57,7 @@ def test_fragments_are_numbered() -> None:
     assert [fragment.number for fragment in found] == [1, 2, 3]
 
 
-def test_which_pictures_decoding_can_start_at() -> None:
+def test_samples_are_flagged_as_keyframe_inter_or_disposable() -> None:
     disposable = MediaFrame(MediaKind.VIDEO, 80, b"\x37\x01\0\0\0data")
     (fragment,) = make([picture(0, key=True), picture(40), disposable])
     assert [sample.flags for sample in fragment.of(VIDEO)] == [KEY, INTER, DISPOSABLE]
@@ -92,7 +92,7 @@ NOTHING = [
 
 
 @pytest.mark.parametrize("frames", NOTHING)
-def test_what_is_no_coded_media_of_the_tracks_makes_no_fragment(frames: list[MediaFrame]) -> None:
+def test_frames_without_coded_media_of_the_tracks_make_no_fragment(frames: list[MediaFrame]) -> None:
     assert BOTH.encode(frames) == b""
 
 
@@ -172,7 +172,9 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("frame", "changed"), CHANGES)
-def test_which_headers_are_a_change(frame: MediaFrame, changed: bool) -> None:
+def test_only_another_decoder_configuration_is_a_change_of_the_tracks(
+    frame: MediaFrame, changed: bool
+) -> None:
     assert BOTH.is_changed_by(frame) is changed
 
 
@@ -318,7 +320,7 @@ def test_a_jump_back_is_an_error(frame: MediaFrame) -> None:
         make([picture(9000, key=True), sound(9000)], [frame])
 
 
-def test_a_gap_of_hours_is_told_by_the_next_fragment() -> None:
+def test_gap_of_hours_shows_in_the_decode_time_of_the_next_fragment() -> None:
     hours = 10 * 3_600_000
     (first, second) = make(
         [picture(0, key=True), picture(hours), sound(0), sound(hours)], [picture(hours + 40)]

@@ -37,13 +37,13 @@ def test_each_track_has_its_number(tracks: list[AnyTrack], ids: list[int]) -> No
     assert following > max(ids)
 
 
-def test_what_kind_of_file_it_is() -> None:
+def test_file_type_is_iso6() -> None:
     """Signed composition times and decode times belong to iso6."""
     ftyp, _ = boxes(init_segment([AVC]))
     assert ftyp.content == b"iso6" + bytes(4) + b"iso6isommp41"
 
 
-def test_there_is_no_end() -> None:
+def test_init_segment_has_no_duration_and_no_samples() -> None:
     """No duration anywhere, and no samples before the first fragment."""
     _, moov = boxes(init_segment([AVC, AAC]))
     assert struct.unpack_from(">II", moov.one("mvhd").content, 12) == (1000, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Sequence
 
 import av
@@ -95,7 +96,7 @@ def test_index_is_in_front_of_the_media() -> None:
     assert [box.kind for box in boxes(both(0))] == ["ftyp", "moov", "mdat"]
 
 
-def test_durations_are_said() -> None:
+def test_duration_in_the_header_is_that_of_the_media() -> None:
     with av.open(io.BytesIO(both(0)), "r") as container:
         assert container.duration is not None
         assert container.duration / 1e6 == pytest.approx(1, abs=0.15)
@@ -122,7 +123,7 @@ def test_large_files_have_long_offsets() -> None:
 
 
 @pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data[8:], lambda data: b"x" * 40])
-def test_what_is_no_fragment_is_refused(change) -> None:  # type: ignore[no-untyped-def]
+def test_bytes_that_are_no_fragment_are_refused(change) -> None:  # type: ignore[no-untyped-def]
     encoder, segments = segments_of(list(video_clip("H.264").frames()))
     assert encoder.video is not None
     with pytest.raises(BadFragmentError):
@@ -140,3 +141,9 @@ def test_any_fragments_give_the_same_file(together: int, begin: int) -> None:
     assert [one.data for one in demuxed(file, None, "video")[0]] == [
         one.data for one in video_clip("H.264 with B-frames").packets
     ]
+
+
+@pytest.mark.parametrize("name", VIDEO_ENCODERS)
+def test_encoder_leaves_the_priority_of_the_tests_alone(name: str) -> None:
+    video_clip.__wrapped__(name)
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER

@@ -65,7 +65,9 @@ PROMISES: list[tuple[dict[str, AmfValue], set[MediaKind]]] = [
 
 
 @pytest.mark.parametrize(("values", "kinds"), PROMISES)
-def test_metadata_promises_these_kinds(values: dict[str, AmfValue], kinds: set[MediaKind]) -> None:
+def test_kinds_of_media_are_those_that_metadata_announces(
+    values: dict[str, AmfValue], kinds: set[MediaKind]
+) -> None:
     assert promised_kinds(values) == kinds
 
 
@@ -87,7 +89,7 @@ BEGINNINGS = [
 
 
 @pytest.mark.parametrize(("frames", "count"), BEGINNINGS)
-def test_how_long_it_waits(frames: list[MediaFrame], count: int) -> None:
+def test_finder_waits_for_exactly_the_frames_that_it_needs(frames: list[MediaFrame], count: int) -> None:
     """Not longer than it must, and not a frame less."""
     assert len(frames) == count
     assert look(frames)[1] == count
@@ -200,7 +202,7 @@ UNSUPPORTED = [
 
 
 @pytest.mark.parametrize(("frame", "reason"), UNSUPPORTED)
-def test_what_cannot_become_an_mp4(frame: MediaFrame, reason: str) -> None:
+def test_frame_that_cannot_become_mp4_is_refused_with_its_reason(frame: MediaFrame, reason: str) -> None:
     with pytest.raises(UnsupportedMediaError, match=reason):
         look([frame])
 
@@ -211,7 +213,7 @@ def test_a_stream_that_nobody_can_recognise() -> None:
         look(frames)
 
 
-def test_other_tracks_may_be_what_they_like() -> None:
+def test_unknown_codec_on_another_track_does_not_matter() -> None:
     other = MediaFrame(V, 0, b"\x96\0vp09\1data")
     finder, count = look([VIDEO_PROMISED, other, avc_header(), picture(0, key=True)])
     assert count == 4

@@ -78,7 +78,7 @@ def frames_of_round(frames: list[MediaFrame], number: int) -> list[MediaFrame]:
 
 
 def serve(source: Path, folder: Path, started: int, segments: bool) -> None:
-    """Be a server with a publisher, until somebody puts an end to it."""
+    """Run a server with a publisher until it is killed."""
     from twisted.internet.defer import Deferred
     from twisted.internet.task import deferLater
     from zope.interface import implementer

@@ -151,14 +151,14 @@ def stop_while_recording(ffmpeg: FFmpeg, folder: Path, number: int) -> Path:
     return path
 
 
-def test_the_command_completes_its_recordings_when_it_is_told_to_stop(ffmpeg: FFmpeg, tmp_path: Path) -> None:
+def test_command_completes_its_recordings_on_sigterm(ffmpeg: FFmpeg, tmp_path: Path) -> None:
     path = stop_while_recording(ffmpeg, tmp_path, signal.SIGTERM)
     assert main(["check", str(path)]) == 0
     assert complaints(ffmpeg, path) == ""
     assert "finished: the server stops" in (tmp_path / "out.log").read_text()
 
 
-def test_the_command_killed_and_its_file_repaired(ffmpeg: FFmpeg, tmp_path: Path) -> None:
+def test_file_of_a_killed_command_can_be_repaired(ffmpeg: FFmpeg, tmp_path: Path) -> None:
     path = stop_while_recording(ffmpeg, tmp_path, signal.SIGKILL)
     assert main(["check", str(path)]) == 1
     assert_good_up_to_its_last_tag(path)

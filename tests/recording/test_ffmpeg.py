@@ -40,7 +40,7 @@ def recordings(folder: Path) -> list[Path]:
 
 
 def complaints(ffmpeg: FFmpeg, path: Path) -> str:
-    """What ffmpeg has to say against a file."""
+    """The errors that ffmpeg finds in a file."""
     command = [ffmpeg.program, "-v", "warning", "-i", str(path), "-f", "null", "-"]
     return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=True).stderr
 
@@ -57,7 +57,7 @@ def keyframe_times(path: Path) -> list[float]:
 
 
 def first_time_after_seek(ffmpeg: FFmpeg, path: Path, seconds: float) -> float:
-    """Where a player lands that goes to a place."""
+    """The time at which a player is after a seek."""
     command = [ffmpeg.program, "-v", "error", "-ss", str(seconds), "-noaccurate_seek", "-i", str(path)]
     command += ["-copyts", "-c", "copy", "-map", "0:v", "-frames:v", "1", "-f", "framehash", "-"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=True)
@@ -92,7 +92,7 @@ def count(relay: Relay, kind: type[Event]) -> int:
 
 @pytest.mark.parametrize("name", MEDIA)
 @real_reactor_test
-async def test_what_is_published_is_what_is_recorded(
+async def test_recorded_stream_is_the_published_one(
     name: str, ffmpeg: FFmpeg, recording_relay: StartRelay, folder: Path
 ) -> None:
     """Every packet, in order, with its time; and neither ffmpeg nor `check` has a complaint."""
@@ -116,7 +116,9 @@ async def test_what_is_published_is_what_is_recorded(
 
 
 @real_reactor_test
-async def test_segments_make_the_whole(ffmpeg: FFmpeg, recording_relay: StartRelay, folder: Path) -> None:
+async def test_joined_segments_are_the_published_stream(
+    ffmpeg: FFmpeg, recording_relay: StartRelay, folder: Path
+) -> None:
     """Each segment plays alone; joined they are the stream."""
     source = ffmpeg.make("segmented.flv", f"{PICTURE} {TONE} -t 8 {H264_AAC}")
     relay = recording_relay(segment_duration=2.0)
@@ -138,7 +140,7 @@ async def test_segments_make_the_whole(ffmpeg: FFmpeg, recording_relay: StartRel
 
 
 @real_reactor_test
-async def test_publishers_that_return_and_two_in_one_second(
+async def test_two_publishes_of_one_stream_are_two_whole_files(
     ffmpeg: FFmpeg, recording_relay: StartRelay, folder: Path
 ) -> None:
     source = ffmpeg.make("brief.flv", f"{TONE} -t 1 -c:a aac")
@@ -165,7 +167,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @real_reactor_test
-async def test_a_disk_that_fills_up_does_not_touch_live(
+async def test_full_disk_costs_the_player_no_packet(
     ffmpeg: FFmpeg, recording_relay: StartRelay, tiny_disk: Path
 ) -> None:
     """The player gets every packet; the recording ends whole, and goes on when there is room again."""
@@ -200,7 +202,7 @@ async def test_a_disk_that_fills_up_does_not_touch_live(
     assert [failure.error for failure in failures] == ["ENOSPC"]
 
 
-def test_the_tool_needs_no_twisted(tmp_path: Path) -> None:
+def test_flv_command_runs_without_twisted(tmp_path: Path) -> None:
     """Spark's workers, and machines that only hold the files, have none."""
     code = "import sys, rtmprelay.flv.__main__, rtmprelay.flv.names; print('twisted' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

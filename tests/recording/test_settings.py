@@ -5,7 +5,7 @@ from __future__ import annotations
 from rtmprelay.recording.settings import RecordingSettings
 
 
-def test_which_streams_are_wanted() -> None:
+def test_streams_are_recorded_if_all_are_or_a_glob_matches() -> None:
     assert not RecordingSettings().wants("live/a")
     assert RecordingSettings(record_all=True).wants("live/a")
     chosen = RecordingSettings(match=("live/*",))

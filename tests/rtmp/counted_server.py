@@ -60,7 +60,7 @@ class CountedSocket:
 
 
 class CountedReactor:
-    """Knows who wants to read and to write."""
+    """Keeps the transports that want to read and to write."""
 
     def __init__(self, clock: Clock) -> None:
         self.callLater = clock.callLater
@@ -108,7 +108,7 @@ class CountedClient:
         )
 
     def until(self, kind: type[SessionReport]) -> None:
-        """Talk with the server until it said this."""
+        """Exchange bytes with the server until this report has come."""
         for _ in range(20):
             self.arrive(self.session.bytes_to_send())
             while self.transport in self._server.reactor.writers:
@@ -120,7 +120,7 @@ class CountedClient:
         raise AssertionError(f"no {kind.__name__} came")
 
     def arrive(self, data: bytes) -> None:
-        """Bytes come to the server's socket; the reactor sees that, unless it was told not to look."""
+        """Bytes come to the server's socket; the reactor sees that, unless it does not watch the socket."""
         self.socket.inbox += data
         while self.socket.inbox and self.transport in self._server.reactor.readers:
             self.transport.doRead()
@@ -160,7 +160,7 @@ class CountedServer:
 
 
 def profile(action: Callable[[], object], note: Callable[[FrameType, str, object], None]) -> None:
-    """Tell `note` of every call and return while something is done."""
+    """Pass every call and return during an action to `note`."""
     # Finalizers of what other tests left would be counted if they ran meanwhile.
     gc.disable()
     before = sys.getprofile()

@@ -129,7 +129,7 @@ class PacedServer:
         return [event for event in self.told.events if getattr(event, "connection", None) == connection]
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Close all connections, and cancel all timers."""
         for client in self.clients:
             client.socket.close()
         for selectable in self.reactor.removeAll():

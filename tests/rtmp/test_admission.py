@@ -25,7 +25,7 @@ def come(gate: Admission, host: str, now: float = 0.0) -> bool:
     return True
 
 
-def test_connections_of_one_address() -> None:
+def test_address_over_its_limit_is_refused_until_a_connection_closes() -> None:
     gate = Admission(AdmissionLimits(max_connections_per_address=2))
     assert [come(gate, "a"), come(gate, "a"), come(gate, "a"), come(gate, "b")] == [True, True, False, True]
     assert refusal(gate, "a") == "max_connections_per_address"
@@ -41,7 +41,7 @@ def test_connection_above_the_limit_of_all_is_refused() -> None:
     assert refusal(gate, "c") == "max_connections"
 
 
-def test_those_that_have_not_connected() -> None:
+def test_address_over_its_limit_of_unconnected_clients_is_refused_until_one_connects() -> None:
     gate = Admission(AdmissionLimits(max_unconnected_per_address=1))
     assert come(gate, "a")
     assert refusal(gate, "a") == "max_unconnected_per_address"
@@ -57,7 +57,7 @@ def test_a_burst_is_fine_and_a_flood_is_not() -> None:
     assert refusal(gate, "a", 30.0) is None
 
 
-def test_a_proxy_is_many_peers() -> None:
+def test_connections_through_a_proxy_do_not_count_against_its_address() -> None:
     gate = Admission(AdmissionLimits(max_connections_per_address=1, connection_rate_per_address=1))
     for number in range(100):
         assert come(gate, "proxy")

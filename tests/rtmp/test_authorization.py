@@ -63,7 +63,7 @@ class AskingTests(SynchronousTestCase):
         (told,) = server.events_of(events.PublishRefused)
         assert (told.stream, told.reason) == ("live/test", "not you")
 
-    def test_refused_player_gets_failed(self) -> None:
+    def test_refused_player_gets_play_failed(self) -> None:
         server = self.server(Answering(NO))
         player = server.connect()
         player.play("test")
@@ -159,7 +159,7 @@ class AskingTests(SynchronousTestCase):
         player.play("test")
         assert player.transport.is_read
 
-    def test_media_behind_a_publish_in_one_read_is_kept(self) -> None:
+    def test_media_after_a_publish_in_the_same_read_is_kept(self) -> None:
         """An encoder that does not wait, whose first read has everything in it."""
         for answers_at_once in (True, False):
             hesitating = Hesitating()
@@ -366,7 +366,7 @@ class AskingTests(SynchronousTestCase):
         wrong.disconnect()
         assert not server.clock.getDelayedCalls()
 
-    def test_banned_address_is_not_taken(self) -> None:
+    def test_connection_from_a_banned_address_is_refused(self) -> None:
         server = MemoryServer(authorizers=[Answering(NO)], ban=Ban(3, 60))
         for _ in range(3):
             server.connect().publish("test?key=wrong")

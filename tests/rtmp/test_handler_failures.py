@@ -15,7 +15,7 @@ from tests.helpers import audio, keyframe
 
 
 class BugTests(SynchronousTestCase):
-    """A bug of ours costs one connection, and is told with its traceback."""
+    """A bug of ours costs one connection, and is logged with its traceback."""
 
     def setUp(self) -> None:
         self.server = MemoryServer()

@@ -62,7 +62,7 @@ class JoinedPlayTests(SynchronousTestCase):
         self.encoder.disconnect(clean=False)
         assert self.order(self.player) == ["frames", "NetStream.Play.UnpublishNotify"]
 
-    def test_a_return_is_told_before_the_first_frames(self) -> None:
+    def test_player_is_notified_of_a_return_before_the_first_frames(self) -> None:
         self.encoder.send(inter(200))
         self.encoder.disconnect(clean=False)
         encoder = self.server.connect()
@@ -83,7 +83,7 @@ class JoinedPlayTests(SynchronousTestCase):
         self.player.end()
         assert len(self.server.clock.getDelayedCalls()) == before
 
-    def test_the_accounts_of_a_player_that_stalls(self) -> None:
+    def test_account_of_a_stalled_player_balances_and_no_frame_is_lost(self) -> None:
         self.player.transport.stalled = True
         for number in range(40):
             self.encoder.send(inter(200 + 40 * number, 5000))

@@ -83,7 +83,7 @@ class LimitTests(SynchronousTestCase):
         self.tick(0.2)
         self.assert_closed(connection, "handshake_timeout", "within 5 s")
 
-    def test_single_bytes_do_not_buy_time(self) -> None:
+    def test_single_bytes_do_not_extend_the_handshake_timeout(self) -> None:
         connection = self.open()
         connection.protocol.dataReceived(b"\x03")
         for _ in range(5):
@@ -181,7 +181,7 @@ class LimitTests(SynchronousTestCase):
             client.disconnect()
         assert memory.used == 0
 
-    def test_who_asks_and_does_not_read_is_cut_off(self) -> None:
+    def test_client_that_sends_requests_and_reads_no_answers_is_cut_off(self) -> None:
         client = self.publisher()
         client.transport.stalled = True
         largest = 0
@@ -198,7 +198,7 @@ class LimitTests(SynchronousTestCase):
         client.publish("asking")
         return client
 
-    def test_who_asks_and_reads_may_ask_for_ever(self) -> None:
+    def test_client_that_reads_its_answers_may_go_on_sending_requests(self) -> None:
         client = self.publisher()
         for _ in range(200):
             self.flood(client)
@@ -217,7 +217,7 @@ class LimitTests(SynchronousTestCase):
         self.assert_client_closed(client, "command_rate")
 
     def test_flood_of_empty_messages_is_cut_off(self) -> None:
-        """One byte can be a whole message; ten thousand a second are borne, not more."""
+        """One byte can be a whole message; ten thousand a second are accepted, not more."""
         client = self.server.connect()
         client.publish("flood")
         header = b"\x0b\x00\x00\x00\x00\x00\x00\x08\x01\x00\x00\x00"
@@ -248,7 +248,7 @@ class LimitTests(SynchronousTestCase):
         self.server.pump()
         assert len(self.server.events_of(events.PlayStarted)) == started + 1
 
-    def test_questions_with_pauses_for_reading_are_fine(self) -> None:
+    def test_client_that_reads_its_answers_in_time_is_not_cut_off(self) -> None:
         client = self.publisher()
         for _ in range(5):
             client.transport.stalled = True
@@ -297,14 +297,14 @@ class LimitTests(SynchronousTestCase):
         self.server.pump()
         self.assert_client_closed(client, "amf_depth")
 
-    def test_too_many_values_in_a_command_of_a_stranger(self) -> None:
+    def test_stranger_with_too_many_values_in_one_command_is_cut_off(self) -> None:
         client = self.server.connect()
         payload = amf0.encode("bomb", 1.0) + b"\x05" * 1_000
         client.deliver(encode_standalone(RawMessage(MessageType.COMMAND_AMF0, 0, 0, payload), 3, 65536))
         self.server.pump()
         self.assert_client_closed(client, "amf_values_before_publish")
 
-    def test_too_many_values_in_all_commands_of_a_stranger(self) -> None:
+    def test_stranger_with_too_many_values_in_all_commands_is_cut_off(self) -> None:
         client = self.server.connect()
         payload = amf0.encode("bomb", 1.0) + b"\x05" * 900
         bomb = encode_standalone(RawMessage(MessageType.COMMAND_AMF0, 0, 0, payload), 3, 65536)
@@ -312,7 +312,7 @@ class LimitTests(SynchronousTestCase):
         self.server.pump()
         self.assert_client_closed(client, "amf_value_rate_before_publish")
 
-    def test_too_many_values(self) -> None:
+    def test_command_with_too_many_amf_values_closes_the_connection(self) -> None:
         client = self.publisher()
         payload = amf0.encode("bomb", 1.0) + b"\x05" * 100_001
         client.deliver(encode_standalone(RawMessage(MessageType.COMMAND_AMF0, 0, 0, payload), 3, 65536))

@@ -138,7 +138,7 @@ class PublishAndPlayTests(ServerTests):
 class ComingAndGoingTests(ServerTests):
     """Publishers that leave, return, compete or fall silent."""
 
-    def test_players_hear_of_a_lost_publisher_and_of_its_return(self) -> None:
+    def test_players_are_notified_of_a_lost_publisher_and_of_its_return(self) -> None:
         encoder = self.publisher()
         player = self.player()
         encoder.send(*start_frames(), *group(0))
@@ -194,7 +194,7 @@ class ComingAndGoingTests(ServerTests):
         encoder.send(inter(80))
         assert player.frames[-1] == inter(80)
 
-    def test_a_silent_publisher_is_taken_over_told_and_closed(self) -> None:
+    def test_silent_publisher_is_superseded_notified_and_closed(self) -> None:
         encoder = self.publisher()
         player = self.player()
         encoder.send(keyframe(0))
@@ -228,7 +228,7 @@ class ComingAndGoingTests(ServerTests):
         assert self.publisher().codes == ["NetStream.Publish.BadName"]
         assert not encoder.connection.lost
 
-    def test_a_takeover_spares_what_else_the_old_connection_publishes(self) -> None:
+    def test_takeover_leaves_other_streams_of_the_old_connection_alone(self) -> None:
         encoder = self.publisher("silent")
         encoder.publish("busy")
         player = self.player("busy")
@@ -252,7 +252,7 @@ class ComingAndGoingTests(ServerTests):
         assert player.frames == [keyframe(0)]
         assert not client.connection.lost
 
-    def test_a_takeover_of_what_is_deleted_in_the_same_breath_is_no_bug_of_ours(self) -> None:
+    def test_takeover_of_a_stream_deleted_in_the_same_read_logs_no_bug(self) -> None:
         client = self.publisher()
         self.server.advance(5)
         channel = client.session.channel

@@ -50,7 +50,7 @@ class EndpointTests(ClientTests):
             self.endpoint, Factory.forProtocol(Upper), lambda attempt: float(attempt), self.clock
         )
 
-    def test_it_connects_only_when_the_publish_is_accepted(self) -> None:
+    def test_endpoint_connects_only_when_the_publish_is_accepted(self) -> None:
         self.server.silent_about = {"publish"}
         connecting = self.endpoint.connect(Factory.forProtocol(Upper))
         self.pump()

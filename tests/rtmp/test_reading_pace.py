@@ -65,7 +65,7 @@ class GatheringTests(PacedTests):
         viewer.pump()
         assert viewer.frames == [inter(240), inter(280)]
 
-    def test_without_a_window_nothing_is_left_in_the_socket(self) -> None:
+    def test_socket_is_read_at_once_without_a_merge_window(self) -> None:
         server = self.new_server()
         publisher, viewer = self.watched(server)
         for at in range(240, 640, 40):
@@ -75,7 +75,7 @@ class GatheringTests(PacedTests):
             assert server.paused == 0
         assert len(publisher.reads) == 10
 
-    def test_when_the_load_has_gone_nothing_is_left_there_any_more(self) -> None:
+    def test_socket_is_read_at_once_again_when_the_load_has_gone(self) -> None:
         publisher, viewer = self.watched()
         self.server.merging.viewer.seconds = 0.0
         publisher.send(inter(240))
@@ -191,9 +191,9 @@ class IntakeTests(PacedTests):
 
 
 class FastPublisherTests(PacedTests):
-    """Who sends much is not slowed down."""
+    """A publisher that sends much is not slowed down."""
 
-    def test_what_has_gathered_is_read_without_further_pauses(self) -> None:
+    def test_gathered_frames_are_read_without_further_pauses(self) -> None:
         publisher, viewer = self.watched()
         frames = [inter(at, 60_000) for at in range(240, 640, 20)]
         data = b"".join(publisher.session.send_media(frame) for frame in frames)
@@ -280,7 +280,7 @@ class OtherDoingsTests(PacedTests):
 
 
 class WrappedTests(PacedTests):
-    def test_it_is_the_lowest_transport_that_is_left_alone(self) -> None:
+    def test_lowest_transport_is_the_one_that_pauses(self) -> None:
         """TLS and the PROXY protocol are wrapped around it: see tests/service for the real ones."""
 
         class Wrapper(ProtocolWrapper):

@@ -80,7 +80,7 @@ ENDS: list[Callable[[PacedClient], None]] = [
 
 
 class EndTests(PacedTests):
-    """However a publisher ends while its socket is left alone, it is told as if it had not been."""
+    """However a publisher ends while its socket is not read, the events are as if it had been read."""
 
     def how_it_ends(
         self, window: float, reading: float, end: Callable[[PacedClient], None], family: socket.AddressFamily
@@ -196,7 +196,7 @@ class OurEndTests(PacedTests):
             assert publisher.codes == ["NetStream.Unpublish.Success"]
             viewer.pump()
 
-    def test_what_we_say_last_arrives_although_the_publisher_has_half_closed(self) -> None:
+    def test_last_bytes_arrive_although_the_publisher_has_half_closed(self) -> None:
         """Reading on would find the end, and throw away what is still to be sent."""
         publisher, _ = self.watched(family=socket.AF_UNIX)
         half_close(publisher)
@@ -227,7 +227,7 @@ class OurEndTests(PacedTests):
         ]
         assert self.server.factory.reading_pace._timer is None
 
-    def test_nothing_is_left_of_a_connection_that_has_gone(self) -> None:
+    def test_connection_that_has_gone_is_freed(self) -> None:
         publisher, _ = self.watched()
         transport, reading = (
             weakref.ref(publisher.transport),

@@ -34,7 +34,7 @@ class World:
             self.server.advance(20, 20)
 
 
-def test_who_is_not_allowed_any_more_is_ended_at_the_next_round() -> None:
+def test_client_that_is_not_allowed_any_more_is_ended_at_the_next_round() -> None:
     answering = Answering(ALLOWED)
     world = World(answering)
     encoder, player = world.pair()

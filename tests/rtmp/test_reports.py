@@ -142,7 +142,7 @@ class CodecTests(SynchronousTestCase):
         again.send(*start_frames())
         assert self.detected() == [("H.264 AVC", "AAC")] * 2
 
-    def test_what_is_not_known_is_not_reported(self) -> None:
+    def test_stream_without_media_reports_no_codec(self) -> None:
         self.server.advance(3)
         self.encoder.send(MediaFrame(MediaKind.DATA, 0, b"\x00"))
         self.encoder.disconnect()

@@ -107,7 +107,7 @@ class ShutDownTests(SynchronousTestCase):
         (closed,) = self.server.events_of(events.ConnectionClosed)
         assert closed.reason == "the server stops"
 
-    def test_the_first_reason_is_the_one_that_is_told(self) -> None:
+    def test_first_reason_to_close_is_the_one_that_is_reported(self) -> None:
         client = self.client()
         protocol = client.connection.protocol
         protocol.close_politely("first")

@@ -175,7 +175,7 @@ class SlowPlayerTests(SynchronousTestCase):
         self.server.pump()
         assert first.messages_queued == second.messages_queued == 0
 
-    def test_statistics_tell_of_drops(self) -> None:
+    def test_statistics_count_dropped_messages(self) -> None:
         self.slow.transport.stalled = True
         self.send_groups(40)
         self.server.advance(29)

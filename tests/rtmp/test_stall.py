@@ -53,7 +53,7 @@ class SlowDescriptor(FileDescriptor):
 
 
 class UnsentBytesTests(SynchronousTestCase):
-    def test_a_descriptor_tells_all_three_places_where_bytes_wait(self) -> None:
+    def test_unsent_bytes_count_all_three_buffers_of_a_descriptor(self) -> None:
         descriptor = SlowDescriptor(NoReactor())
         assert unsent_bytes(descriptor) == 0
         descriptor.write(b"x" * 1000)
@@ -95,7 +95,7 @@ class UnsentBytesTests(SynchronousTestCase):
         assert now is not None
         assert now < stuck
 
-    def test_what_wraps_a_transport_is_looked_through(self) -> None:
+    def test_unsent_bytes_are_those_of_the_transport_below_all_wrappers(self) -> None:
         """TLS and the PROXY protocol are such wrappers: what they are given waits in the transport below."""
         descriptor = SlowDescriptor(NoReactor())
         descriptor.write(bytes(700))
@@ -105,7 +105,7 @@ class UnsentBytesTests(SynchronousTestCase):
         outer.transport = cast(ITransport, wrapper)
         assert unsent_bytes(outer) == 700
 
-    def test_other_transports_do_not_tell(self) -> None:
+    def test_unsent_bytes_of_an_unknown_transport_are_none(self) -> None:
         assert unsent_bytes(object()) is None
 
 
@@ -182,7 +182,7 @@ class StallWatchTests(SynchronousTestCase):
         self.watch.look(self.writer, 10.0)
         assert self.watch.stuck_since == 10.0
 
-    def test_what_waits_in_the_kernel_is_not_taken(self) -> None:
+    def test_bytes_in_the_kernel_count_as_not_taken(self) -> None:
         """The kernel holds what the peer has not read; only when the peer reads is that progress."""
         ours, theirs = socket.socketpair()
         self.addCleanup(ours.close)

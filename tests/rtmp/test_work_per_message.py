@@ -165,7 +165,7 @@ def counted_encodings() -> Iterator[list[int]]:
         StandaloneEncoder.encode = original  # type: ignore[method-assign]
 
 
-def test_what_goes_to_all_players_is_encoded_once() -> None:
+def test_frames_for_all_players_are_encoded_once() -> None:
     server = CountedServer()
     publisher = publishing(server)
     for _ in range(20):
@@ -176,7 +176,7 @@ def test_what_goes_to_all_players_is_encoded_once() -> None:
     assert encodings == [3] * 5
 
 
-def test_what_goes_to_all_destinations_is_encoded_once() -> None:
+def test_frames_for_all_destinations_are_encoded_once() -> None:
     server = MemoryRelay()
     for number in range(10):
         server.add_stub(f"host{number}")
@@ -225,7 +225,7 @@ def test_reads_and_sends_with_the_window_open(watched: bool) -> None:
 # -- memory --------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_left_of_a_message() -> None:
+def test_delivered_message_leaves_no_memory() -> None:
     """Beyond the frames since the last keyframe, which late joiners need."""
     server = CountedServer(lambda clock: Merging(clock, 0.04))
     publisher = publishing(server)

@@ -87,7 +87,7 @@ class WriteAtOnceTests(SynchronousTestCase):
         DirectWriter(self.transport).write(b"next")
         assert self.drain() == large + b"next"
 
-    def test_nothing_overtakes_what_waits(self) -> None:
+    def test_direct_write_goes_after_the_bytes_that_wait(self) -> None:
         """Bytes that were written the ordinary way go first."""
         self.transport.write(b"first ")
         DirectWriter(self.transport).write(b"second")
@@ -95,7 +95,7 @@ class WriteAtOnceTests(SynchronousTestCase):
         assert self.drain() == b"first second"
 
     def test_a_lost_connection_is_left_to_the_reactor(self) -> None:
-        """Writing to a peer that has gone raises nothing; the next ordinary write tells."""
+        """Writing to a peer that has gone raises nothing; the next ordinary write reports it."""
         self.peer.close()
         DirectWriter(self.transport).write(b"frame")
         assert self.transport in self.reactor.writers
@@ -223,7 +223,7 @@ class AnswersOfTheKernelTests(SynchronousTestCase):
         transport.doWrite()
         assert producer.resumed == 1
 
-    def test_what_is_sent_at_once_asks_for_nothing(self) -> None:
+    def test_direct_write_neither_pauses_nor_resumes_the_producer(self) -> None:
         transport, _, _ = told()
         producer = ToldProducer()
         transport.registerProducer(cast(Any, producer), True)
@@ -238,7 +238,7 @@ class AnswersOfTheKernelTests(SynchronousTestCase):
         DirectWriter(transport).write(b"frame")
         assert kernel.sent == []
 
-    def test_nothing_is_sent_at_once_when_it_closes_with_nothing_to_say(self) -> None:
+    def test_direct_write_after_a_close_sends_nothing(self) -> None:
         transport, kernel, _ = told()
         transport.loseConnection()
         DirectWriter(transport).write(b"frame")

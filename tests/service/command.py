@@ -75,7 +75,12 @@ class Server:
         subcommand: The word in front of our options.
         pass_fds: Open files that it inherits.
         files: How many files it may have open.
+
+    Attributes:
+        host: Where it is reached.
     """
+
+    host = "127.0.0.1"
 
     def __init__(
         self,
@@ -129,16 +134,16 @@ class Server:
 
     def port(self, log: Path | None = None) -> int:
         """Its RTMP port, as soon as it is open."""
-        return port_in(log or self.log, self.process)
+        return port_in(log or self.log, self.process, host=self.host)
 
     def http_port(self) -> int:
         """Its HTTP port, as soon as it is open."""
-        return port_in(self.log, self.process, "HTTP")
+        return port_in(self.log, self.process, "HTTP", self.host)
 
     def ask(self, method: str, path: str, document: object = None, token: str = "") -> Any:
         """Send an HTTP request; returns the document that comes back."""
         request = urllib.request.Request(
-            f"http://127.0.0.1:{self.http_port()}{path}",
+            f"http://{self.host}:{self.http_port()}{path}",
             method=method,
             data=None if document is None else json.dumps(document).encode(),
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
@@ -168,14 +173,19 @@ class Server:
             self._out.close()
 
 
-def port_in(log: Path, process: subprocess.Popen[bytes] | None = None, protocol: str = "RTMP") -> int:
+def port_in(
+    log: Path,
+    process: subprocess.Popen[bytes] | None = None,
+    protocol: str = "RTMP",
+    host: str = "127.0.0.1",
+) -> int:
     """The port of a protocol that a log says is open, in text or in JSON."""
 
     def found() -> re.Match[str] | None:
         if process is not None:
             assert process.poll() is None, log.read_text()
         text = log.read_text() if log.exists() else ""
-        return re.search(rf"Listening on 127\.0\.0\.1:(\d+) for {protocol}", text)
+        return re.search(rf"Listening on {re.escape(host)}:(\d+) for {protocol}", text)
 
     match = wait_for(found, f"{protocol} in {log.name}")
     assert match is not None

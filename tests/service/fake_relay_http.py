@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import queue
 import threading
+from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import rtmprelay
 
-DASHBOARD = Path(rtmprelay.__file__).parent / "web" / "page" / "dashboard"
+_PAGES = Path(rtmprelay.__file__).parent / "web" / "page"
+DASHBOARD = _PAGES / "dashboard"
+
+#: The folders with the files of the page: it plays recordings with what the page to watch reads playlists with.
+FOLDERS = (DASHBOARD, _PAGES / "watch")
 
 TOKEN = "token-of-the-fake"
 
 #: As strict as that of the relay.
-POLICY = "default-src 'self'; media-src 'self' blob:; frame-ancestors 'none'"
+POLICY = "default-src 'self'; img-src 'self' data:; media-src 'self' blob:; frame-ancestors 'none'"
 
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -84,11 +89,46 @@ def destination(name: str, **more: Any) -> dict[str, Any]:
         "connect_time": "2026-01-01T12:00:01.000Z",
         "connected_duration": 3724.1,
         "reconnect_count": 0,
+        "failures": 0,
         "match": "*",
         "lasting": False,
         "metadata": {},
         "outlets": [],
     } | more
+
+
+def recording(name: str, **more: Any) -> dict[str, Any]:
+    """A file as `/recordings` shows it."""
+    return {
+        "name": name,
+        "size": 2_700_000_000,
+        "duration": 3600.2,
+        "started": "2026-01-01T20:15:00.000Z",
+        "stream": "live/concert",
+        "growing": False,
+    } | more
+
+
+def player(connection: str, **more: Any) -> dict[str, Any]:
+    """A player as `/players` shows it."""
+    return {
+        "connection": connection,
+        "address": "192.0.2.7:50123",
+        "stream": "live/concert",
+        "protocol": "rtmp",
+        "started_at": "2026-01-01T12:00:00.000Z",
+        "duration": 62.5,
+        "bytes_sent": 47_000_000,
+        "messages_dropped": 0,
+        "dropped_by_reason": {},
+        "bytes_queued": 0,
+        "stalls": 0,
+    } | more
+
+
+def step(name: str, problem: str | None = None, detail: str = "") -> dict[str, Any]:
+    """A step of trying out a destination."""
+    return {"name": name, "seconds": 0.0123, "problem": problem, "detail": detail}
 
 
 class FakeRelay:
@@ -107,6 +147,13 @@ class FakeRelay:
             "history": {"interval": 1.0, "streams": {}, "destinations": {}},
             "events": [],
         }
+        #: What `/recordings`, `/players` and the settings of a destination say.
+        self.files: list[dict[str, Any]] | None = None
+        self.players: list[dict[str, Any]] = []
+        self.settings: dict[str, Any] = {}
+        #: The steps of each destination that is tried out.
+        self.steps: list[dict[str, Any]] = [step("dns"), step("tcp"), step("publish")]
+        self.machine: dict[str, Any] | None = None
         #: Live media by path.
         self.media: dict[str, bytes] = {}
         #: A path before all others, as a reverse proxy may add it.
@@ -117,6 +164,8 @@ class FakeRelay:
         self.changes: list[tuple[str, str, Any]] = []
         #: The status and the message that changes are refused with.
         self.change_refusal: tuple[int, str] | None = None
+        #: How often each path was asked for.
+        self.asked: Counter[str] = Counter()
         self.clients: set[queue.SimpleQueue[bytes | None]] = set()
         self.now = "2026-01-01T13:02:06.000Z"
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -159,6 +208,7 @@ class FakeRelay:
                 "outputs": 0,
                 "scarcity": "none",
             },
+            "machine": self.machine,
             "failed_destinations": sum(each["status"] == "error" for each in destinations),
             "total_messages_sent": sum(each["messages_sent"] for each in destinations),
             "total_messages_dropped": sum(each["messages_dropped"] for each in destinations),
@@ -188,10 +238,20 @@ class FakeRelay:
     def file(self, path: str) -> tuple[bytes, str] | None:
         """A file of the page, and its type."""
         name = "index.html" if path == "/" else path.removeprefix("/assets/")
-        file = DASHBOARD / name
-        if "/" in name or not file.is_file():
+        file = next((folder / name for folder in FOLDERS if (folder / name).is_file()), None)
+        if "/" in name or file is None:
             return None
         return file.read_bytes(), _TYPES[file.suffix]
+
+    def read(self, path: str) -> Any:
+        """What is read when the page needs it; None if there is no such thing."""
+        if path == "/recordings":
+            return {"recordings": [], "files": self.files}
+        if path == "/players":
+            return {"total": len(self.players), "players": self.players}
+        if path.startswith("/destinations/") and path.endswith("/settings"):
+            return self.settings.get(path.split("/")[2])
+        return None
 
     def change(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         """Carry out a change: the status and the body of the response."""
@@ -201,6 +261,14 @@ class FakeRelay:
         if (method, path) == ("POST", "/destinations"):
             self.destinations[body["name"]] = destination(body["name"], status="idle")
             return 201, self.destinations[body["name"]]
+        if path == "/check" or path.endswith("/check"):
+            succeeded = all(each["problem"] is None for each in self.steps)
+            address = {
+                "address": "rtmps://ingest.example/live/***",
+                "succeeded": succeeded,
+                "steps": self.steps,
+            }
+            return 200, {"succeeded": succeeded, "addresses": [address]}
         return 204, None
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -226,6 +294,7 @@ class FakeRelay:
 
             def do_GET(self) -> None:
                 path = self.path.partition("?")[0].removeprefix(relay.prefix)
+                relay.asked[path] += 1
                 found = relay.file(path)
                 if found is not None:
                     self.answer(200, *found)
@@ -235,6 +304,10 @@ class FakeRelay:
                     authorized = self.headers["Authorization"] == f"Bearer {TOKEN}"
                     answer = {"api_version": 1, "changes_allowed": True, "authorized": authorized}
                     self.answer_json(200, answer)
+                elif (read := relay.read(path)) is not None:
+                    self.answer_json(200, read)
+                elif path.endswith(".still") and path not in relay.media:
+                    self.answer_json(204, None)
                 elif path in relay.media:
                     self.answer(200, relay.media[path], "video/mp4")
                 else:

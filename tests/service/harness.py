@@ -127,11 +127,9 @@ class Collector:
     def write(self, data: bytes) -> None:
         """Never called: `frames_arrived` returns nothing to write."""
 
-    def publisher_left(self) -> None:
-        """Part of the interface."""
+    def publisher_left(self) -> None: ...
 
-    def publisher_returned(self) -> None:
-        """Part of the interface."""
+    def publisher_returned(self) -> None: ...
 
 
 @implementer(IStreamObserver)

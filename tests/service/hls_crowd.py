@@ -70,7 +70,7 @@ class _Viewer:
         seen = set(_PART.findall(text))
         got = 0
         while got < wanted:
-            text = await self._get(_after(playlist_url, text))
+            text = await self._get(after(playlist_url, text))
             new = [uri for uri in _PART.findall(text) if uri not in seen]
             seen.update(new)
             for uri in new:
@@ -102,7 +102,7 @@ class _Viewer:
         return body.decode("latin-1")
 
 
-def _after(playlist_url: str, text: str) -> str:
+def after(playlist_url: str, text: str) -> str:
     """The address at which a player waits for what follows a playlist."""
     found = _SEQUENCE.search(text)
     assert found is not None, text

@@ -64,7 +64,7 @@ CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
   written.push({ text, y, left, right: left + width });
   return write.call(this, text, x, y);
 };
-const plot = document.querySelector("canvas").parentElement;
+const plot = document.querySelector(".plot canvas").parentElement;
 plot.style.width = `${arguments[0]}px`;
 return new Promise((resolve) => new ResizeObserver(() => setTimeout(resolve, 50)).observe(plot)).then(() => {
   CanvasRenderingContext2D.prototype.fillText = write;

@@ -70,9 +70,8 @@ class LiveEvent:
 
     def _start(self, http: str) -> Server:
         options = ("--http-status", http, "--http-token", TOKEN, "--relay-config", str(self.config))
-        return Server(
-            self._folder, *options, "--record-all", "--record-dir", str(self._folder / "recordings")
-        )
+        recording = ("--record-all", "--http-recordings", "--record-dir", str(self._folder / "recordings"))
+        return Server(self._folder, *options, *recording)
 
     def place(self, name: str) -> dict[str, str]:
         """The address and the key of a destination."""
@@ -208,7 +207,7 @@ def test_page_shows_the_stream_and_both_destinations(page: Browser, live: LiveEv
     until(lambda: page.text(f"{STREAM} .chips") == "first\nsecond", "the destinations")
     until(lambda: page.text("#total-connected") == "2", "the count")
     until(lambda: "publish of live/concert" in page.text("#events ol").lower(), "the event")
-    assert page.text("#connection-word") == "Live"
+    assert page.text("#connection-word") == "Connected"
     # The addresses are those of this relay, whatever its port.
     page.click(f"{STREAM} [data-part=links]")
     assert page.text(f"{STREAM} [data-part=rtmpLink]") == f"rtmp://127.0.0.1:{live.rtmp_port}/live/concert"
@@ -224,7 +223,7 @@ def test_page_has_no_controls_without_the_token(page: Browser) -> None:
 def test_plots_show_new_samples(page: Browser) -> None:
     for selector in (STREAM, card("destination", "first")):
         page.run("document.querySelector(arguments[0]).scrollIntoView()", selector)
-        assert wait_for_images(page, f"{selector} canvas", 4) == 4
+        assert wait_for_images(page, f"{selector} .plot canvas", 4) == 4
     page.run("scrollTo(0, 0)")
 
 
@@ -308,6 +307,48 @@ def test_destination_is_added_and_removed_by_clicking(page: Browser, live: LiveE
     assert page.complaints() == []
 
 
+def test_recording_is_stopped_played_and_started_again(page: Browser) -> None:
+    unlock(page)
+    until(lambda: page.count(f"{STREAM} .thumb:not([hidden])"), "the picture of the stream")
+    page.click(f"{STREAM} .record")
+    until(lambda: page.text(f"{STREAM} [data-part=recording]") == "Off", "the end of the recording")
+    row = ".recording-row[data-growing=no]"
+    until(lambda: page.count(row), "the recording in the list")
+    page.click(f"{row} [data-part=play]")
+    seen = "const video = document.querySelector('#play-dialog video'); return [video.currentTime, video.videoWidth]"
+    until(lambda: page.run(seen)[0] > 0.5, "the recorded pictures")
+    assert page.run(seen)[1] == 320
+    page.click("#play-dialog [data-close]")
+    begin = page.run(
+        "return fetch(document.querySelector(arguments[0]).href).then((got) => got.arrayBuffer())"
+        ".then((got) => String.fromCharCode(...new Uint8Array(got, 0, 3)))",
+        f"{row} [data-part=download]",
+    )
+    assert begin == "FLV"
+    page.click(f"{STREAM} .record")
+    until(lambda: page.text(f"{STREAM} [data-part=recording]") == "Recording", "the new recording")
+    assert page.complaints() == []
+
+
+def test_destination_is_changed_and_tried_out(page: Browser, live: LiveEvent) -> None:
+    unlock(page)
+    second = card("destination", "second")
+    page.click(f"{second} [data-part=enable]")
+    wait_for_word(page, second, "Disabled")
+    page.click(f"{second} [data-part=test]")
+    until(lambda: "It works" in page.text(f"{second} .check-box"), "the result")
+    page.click(f"{second} [data-part=edit]")
+    until(lambda: page.run("return document.querySelector('#add-dialog').open"), "the form")
+    page.run("document.querySelector('#add-dialog [name=match]').value = 'live/*'")
+    page.click("#add-dialog [type=submit]")
+    until(lambda: "live/*" in page.text(f"{second} .match"), "the change")
+    assert '"match": "live/*"' in live.config.read_text()
+    assert f"{KEY}-second" in live.config.read_text()
+    page.click(f"{second} [data-part=enable]")
+    wait_for_word(page, second, "Connected")
+    assert page.complaints() == []
+
+
 def test_publisher_is_disconnected_by_clicking(page: Browser, live: LiveEvent) -> None:
     unlock(page)
     page.click(f"{STREAM} .kick")
@@ -346,7 +387,7 @@ def test_page_reconnects_after_a_restart_of_the_server(page: Browser, live: Live
     until(lambda: page.text("#connection-word") == "Reconnecting…", "the loss")
     assert "No connection to the relay" in page.text("#banner")
     live.start_relay_again()
-    until(lambda: page.text("#connection-word") == "Live", "the return")
+    until(lambda: page.text("#connection-word") == "Connected", "the return")
     assert page.run("return document.getElementById('banner').hidden") is True
     live.publish()
     wait_for_word(page, STREAM, "Live")

@@ -68,21 +68,21 @@ def test_plot_has_all_pixels_and_is_read_out_by_mouse_and_keyboard(
     fake_relay.hello["history"]["streams"]["live/a"] = [2000] * 100 + [None] * 100 + [4000] * 99
     show(browser, fake_relay)
     pixels, width = browser.run(
-        "const plot = document.querySelector('canvas'); return [plot.width, plot.clientWidth]"
+        "const plot = document.querySelector('.plot canvas'); return [plot.width, plot.clientWidth]"
     )
     assert abs(pixels - 2 * width) <= 1
     readout = ".stream output"
-    browser.run("document.querySelector('.stream canvas').focus()")
+    browser.run("document.querySelector('.stream .plot canvas').focus()")
     for keys, expected in (
         ("\ue011", "2.00 Mbit/s · "),
         ("\ue014" * 30, "no data · "),
         ("\ue010", "6.12 Mbit/s · "),
     ):
-        browser.type(".stream canvas", keys)
+        browser.type(".stream .plot canvas", keys)
         assert browser.text(readout).startswith(expected)
-    browser.type(".stream canvas", "\ue00c")
+    browser.type(".stream .plot canvas", "\ue00c")
     assert browser.run("return document.querySelector(arguments[0]).hidden", readout) is True
-    assert "between 2.00 Mbit/s and" in browser.run("return document.querySelector('canvas').ariaLabel")
+    assert "between 2.00 Mbit/s and" in browser.run("return document.querySelector('.plot canvas').ariaLabel")
 
 
 def test_labels_of_a_plot_never_overlap(browser: Browser, fake_relay: FakeRelay) -> None:

@@ -51,6 +51,13 @@ PURE_FUNCTIONS: dict[str, list[tuple[str, list[Any], Any]]] = {
         ("dropWords", [{"not_connected": 1200, "queue_full": 0}], "1,200 not connected"),
         ("dropWords", [{"a_new_reason": 1, "queue_full": 5}], "5 receiver too slow, 1 a new reason"),
         ("dropWords", [{}], ""),
+        ("lost", [0, 71.6], "0"),
+        ("lost", [3, 71.6], "0.1 s"),
+        ("lost", [4654, 71.6], "1 min 05 s"),
+        ("lost", [340, None], "340 frames"),
+        ("lossWords", [{"queue_full": 5}], "receiver too slow"),
+        ("lossWords", [{"queue_full": 5, "paused": 7}], "7 paused by the player, 5 receiver too slow"),
+        ("lossWords", [{}], ""),
         ("sentence", ["the key is wrong"], "The key is wrong."),
         ("sentence", ["Really?"], "Really?"),
         ("sentence", ["rtmprelay 0.1.0 started"], "rtmprelay 0.1.0 started."),
@@ -185,7 +192,7 @@ def test_update_of_fifty_streams_and_fifty_destinations_is_fast(
     assert spent < 0.3
     # A canvas that was never drawn still has its default width.
     drawn = browser.run(
-        "return [...document.querySelectorAll('canvas')].filter((each) => each.width !== 300).length"
+        "return [...document.querySelectorAll('.plot canvas')].filter((each) => each.width !== 300).length"
     )
     assert 0 < drawn < 50
 
@@ -280,14 +287,14 @@ def test_server_without_a_token_explains_how_to_allow_changes(
 def test_lost_connection_is_explained_and_restored(browser: Browser, fake_relay: FakeRelay) -> None:
     fake_relay.streams["live/a"] = fake.stream("live/a")
     show(browser, fake_relay)
-    assert browser.text("#connection-word") == "Live"
+    assert browser.text("#connection-word") == "Connected"
     fake_relay.refusal = (503, "there are 100 readers of events already: try again later")
     fake_relay.disconnect()
     until(lambda: browser.text("#connection-word") == "Reconnecting…", "the loss")
     until(lambda: "there are 100 readers" in browser.text("#banner").lower(), "the reason")
     assert "No connection to the relay since" in browser.text("#banner")
     fake_relay.refusal = None
-    until(lambda: browser.text("#connection-word") == "Live", "the return")
+    until(lambda: browser.text("#connection-word") == "Connected", "the return")
     assert browser.run("return document.getElementById('banner').checkVisibility()") is False
     assert all("503" in line for line in browser.complaints())
 

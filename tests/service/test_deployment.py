@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 import shutil
 import socket
 import subprocess
@@ -31,6 +32,8 @@ def test_server_listens_on_a_port_that_systemd_opened(start_server: Start) -> No
     with socket.create_server(("127.0.0.1", 0)) as port:
         number = port.getsockname()[1]
         server = start_server(
+            "--log-level",
+            "debug",
             listen="systemd:domain=INET:index=0",
             command=[sys.executable, "-c", LIKE_SYSTEMD, str(port.fileno()), *TWISTD],
             pass_fds=[port.fileno()],
@@ -62,13 +65,14 @@ def test_server_becomes_another_user_once_its_port_is_open(start_server: Start, 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze here")
 def test_systemd_accepts_the_documented_unit(tmp_path: Path) -> None:
-    for name in ("rtmprelay.service", "rtmprelay.socket", "rtmprelay@.service"):
-        text = (EXAMPLES / name).read_text().replace("/opt/rtmprelay/bin/twistd", "/bin/true")
+    for name in ("rtmprelay.service", "rtmprelay.socket", "rtmprelay@.service", "rtmprelay@.socket"):
+        text = re.sub(r"/opt/\S+/bin/twistd", "/bin/true", (EXAMPLES / name).read_text())
         (tmp_path / name).write_text(text)
     verify = subprocess.run(
         [
             *("systemd-analyze", "verify", "--man=no"),
             *(str(tmp_path / "rtmprelay.service"), str(tmp_path / "rtmprelay@1.service")),
+            str(tmp_path / "rtmprelay@1.socket"),
         ],
         capture_output=True,
         text=True,

@@ -18,14 +18,22 @@ from tests.hls.playlist import read_playlist
 from tests.service.harness import Harness, Relay
 from tests.service.http_client import fetch
 from tests.service.interop import Capture, FFmpeg, in_background
-from tests.service.test_live_media_ffmpeg import MEDIA, PICTURE
+from tests.service.test_live_media_ffmpeg import MEDIA, PICTURE, TONE
 
 #: Of each kind one that is quick to make; the others with `--full`.
 QUICK = {"h264_aac_b_frames", "audio_only", "video_only"}
-EVERY = [
-    pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in (*MEDIA, "vp9_alone")
-]
-SOURCES = {**MEDIA, "vp9_alone": f"{PICTURE} -t 6 -c:v libvpx-vp9 -deadline realtime -cpu-used 8 -g 25"}
+VP9 = "-c:v libvpx-vp9 -deadline realtime -cpu-used 8 -g 25"
+SOURCES = {
+    **MEDIA,
+    "h264_without_b_frames": f"{PICTURE} {TONE} -t 6 -c:v libx264 -preset veryfast -bf 0 -g 25 -c:a aac",
+    "h264_opus": f"{PICTURE} {TONE} -t 6 -c:v libx264 -preset veryfast -bf 2 -g 25 -c:a libopus",
+    "h264_ac3": f"{PICTURE} {TONE} -t 6 -c:v libx264 -preset veryfast -bf 2 -g 25 -c:a ac3",
+    "h264_flac": f"{PICTURE} {TONE} -t 6 -c:v libx264 -preset veryfast -bf 2 -g 25 -c:a flac",
+    "opus_alone": f"{TONE} -t 6 -c:a libopus",
+    "vp9_alone": f"{PICTURE} -t 6 {VP9}",
+    "vp9_aac": f"{PICTURE} {TONE} -t 6 {VP9} -c:a aac",
+}
+EVERY = [pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in SOURCES]
 
 
 @pytest.fixture
@@ -54,7 +62,7 @@ async def test_ffmpeg_plays_what_was_published(name: str, ffmpeg: FFmpeg, hls_re
     played = await ffmpeg.play(url(hls_relay), "-live_start_index", "0")
     await publishing
     published = ffmpeg.hash_of(source)
-    if name != "vp9_alone":
+    if not name.startswith("vp9"):
         # FFmpeg reads none from an MP4 with VP9.
         assert played.extradata == published.extradata
     for media in {packet.media for packet in published.packets}:

@@ -108,7 +108,9 @@ async def test_http_works_over_a_tls_endpoint_without_http_2(
 
 
 @real_reactor_test
-async def test_disconnected_publisher_is_told_why_and_its_destination_ends_at_once(harness: Harness) -> None:
+async def test_disconnected_publisher_gets_the_reason_and_its_destination_ends_at_once(
+    harness: Harness,
+) -> None:
     sink = harness.start_sink(Sink())
     relay = start(harness, destinations=(destination("good", sink.port, linger=60.0),))
     encoder = await connect_client(relay.endpoint)

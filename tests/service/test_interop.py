@@ -42,7 +42,7 @@ MEDIA = {
 
 @pytest.mark.parametrize("name", MEDIA)
 @real_reactor_test
-async def test_what_is_published_is_what_is_played(name: str, ffmpeg: FFmpeg, relay: Relay) -> None:
+async def test_played_stream_is_the_published_one(name: str, ffmpeg: FFmpeg, relay: Relay) -> None:
     """Each codec comes through unchanged, and the relay says what it is."""
     arguments, video, audio = MEDIA[name]
     source = ffmpeg.make(f"{name}.flv", arguments)

@@ -11,6 +11,7 @@ import pytest
 from twisted.internet.endpoints import SSL4ClientEndpoint, TCP4ClientEndpoint, connectProtocol
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.internet.ssl import Certificate, optionsForClientTLS
+from twisted.logger import capturedLogs
 from twisted.python.failure import Failure
 from typing_extensions import override
 
@@ -43,7 +44,9 @@ def tls_listen(certificate: tuple[Path, Path]) -> str:
 async def test_player_gets_what_is_published_over_tls(
     harness: Harness, certificate: tuple[Path, Path]
 ) -> None:
-    relay = harness.start_relay(tls_listen(certificate))
+    with capturedLogs() as logged:
+        relay = harness.start_relay(tls_listen(certificate))
+    assert [event["protocol"] for event in logged if "protocol" in event] == ["RTMPS"]
     await harness.publish_and_play(tls_endpoint(relay, certificate[1]))
     encoder = await harness.connect(tls_endpoint(relay, certificate[1]))
     await encoder.publish("other")

@@ -94,7 +94,7 @@ def assert_same_media(played: Capture, published: Capture) -> None:
 @KINDS
 @pytest.mark.parametrize("name", MEDIA)
 @real_reactor_test
-async def test_what_is_published_is_what_is_watched(
+async def test_watched_stream_is_the_published_one(
     name: str, kind: str, ffmpeg: FFmpeg, web_relay: Relay
 ) -> None:
     """A late joiner gets all from a keyframe on, B-frames with their composition times."""
@@ -228,7 +228,7 @@ class SlowClient:
 
 @KINDS
 @real_reactor_test
-async def test_what_a_slow_viewer_gets_decodes(
+async def test_media_of_a_slow_viewer_decodes(
     kind: str, ffmpeg: FFmpeg, harness: Harness, tmp_path: Path
 ) -> None:
     """Whole groups of pictures are missing in the middle, and ffmpeg has nothing to complain about."""

@@ -221,7 +221,6 @@ def test_failures_are_logged_as_warnings() -> None:
     failures = {kind.name for kind in event_types() if kind.level == "warn"}
     assert {
         "destination_failed",
-        "destination_given_up",
         "recording_failed",
         "connection_refused",
     } <= failures

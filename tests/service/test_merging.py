@@ -187,7 +187,7 @@ async def test_without_a_window_nothing_gathers_on_purpose(start: Start, kind: s
 
 
 async def words_of_the_end(server: PacedService, way: str) -> list[tuple[str, str, int]]:
-    """How it is told that a publisher has gone in this way."""
+    """The events and status codes when a publisher goes in this way."""
     publisher, viewer = await server.watched()
     publisher.send(inter(240))
     # It has left, so far as the publisher is concerned; the server may have read it, or not.
@@ -203,7 +203,9 @@ async def words_of_the_end(server: PacedService, way: str) -> list[tuple[str, st
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("way", ["loseConnection", "abortConnection"])
 @real_reactor_test
-async def test_the_end_is_told_in_the_same_words(start: Start, kind: str, way: str) -> None:
+async def test_end_of_a_stream_is_the_same_with_and_without_merging(
+    start: Start, kind: str, way: str
+) -> None:
     plain = await words_of_the_end(start(kind, viewer=0.0), way)
     paced = await words_of_the_end(start(kind, viewer=WINDOW), way)
     assert plain == paced

@@ -16,7 +16,7 @@ from openapi_spec_validator import validate
 from rtmprelay.recording.settings import RecordingSettings
 from rtmprelay.secret import Secret
 from rtmprelay.web.api.routes import DESTINATION_ACTIONS
-from rtmprelay.web.media_routes import MEDIA_KINDS
+from rtmprelay.web.media_routes import MEDIA_KINDS, STILL
 from rtmprelay.web.settings import HttpSettings
 from tests.helpers import LOOPBACK, group, real_reactor_fixture, real_reactor_test, start_frames, until
 from tests.service.harness import Harness, Relay, Sink, closed_port, destination
@@ -148,6 +148,14 @@ async def test_changes_and_their_errors_answer_as_documented(running: Running) -
     assert (await running.request("POST", "/destinations", {"nmae": 1})).status == 400
     assert (await running.request("PATCH", "/destinations/new", {"enabled": False})).status == 200
     assert (await running.request("PATCH", "/destinations/new", {})).status == 400
+    assert (await running.request("PATCH", "/destinations/new", {"linger": 3})).status == 200
+    assert (await running.request("GET", "/destinations/new/settings")).json["linger"] == 3
+    assert (await running.request("POST", "/destinations/new/check")).json["succeeded"] is False
+    assert (await running.request("POST", "/check", {**new, "url": "rtmp://127.0.0.1:1/b"})).status == 200
+    assert (await running.request("POST", "/check", {"url": "x"})).status == 400
+    assert (await running.request("GET", "/players?stream=live/test")).json["total"] == 1
+    for method, status in (("DELETE", 204), ("DELETE", 404), ("POST", 204)):
+        assert (await running.request(method, "/streams/live/test/recording")).status == status
     for action, status in (("enable", 200), ("disable", 200), ("reconnect", 202)):
         assert (await running.request("POST", f"/destinations/new/{action}")).status == status
         assert (await running.request("POST", f"/destinations/gone/{action}")).status == 404
@@ -204,8 +212,10 @@ def test_documented_paths_and_methods_are_those_of_the_server() -> None:
         *(f"/destinations/{{name}}/{action}" for action in DESTINATION_ACTIONS),
         "/pulls/{name}",
         "/streams/{name}",
+        "/destinations/{name}/settings",
         "/streams/{name}/publisher",
-        *(f"/{{name}}.{kind}" for kind in MEDIA_KINDS),
+        "/streams/{name}/recording",
+        *(f"/{{name}}.{kind}" for kind in (*MEDIA_KINDS, STILL)),
         "/{name}/",
         "/{name}/clip.mp4",
     }
@@ -238,6 +248,7 @@ def test_check_refuses_what_the_document_does_not_allow(wrong: dict[str, object]
             "outputs": 0,
             "scarcity": "none",
         },
+        "machine": {"cpu_percent": None, "cores": 2, "memory_bytes": 1, "memory_size": 2, "disks": []},
         "total_pulls": 0,
         "connected_pulls": 0,
         "failed_pulls": 0,

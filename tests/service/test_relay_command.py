@@ -134,7 +134,7 @@ def test_sighup_applies_only_the_changes_of_the_relay_config(start_server: Start
     (ended,) = goes.lines("publish_stopped")
     assert ended["clean"] is True
     assert stays.lines("publish_stopped") == []
-    assert len(stays.lines("connection_opened")) == 1
+    assert len(stays.lines("publish_started")) == 1
 
 
 def test_check_destinations_prints_each_step_and_exits_with_0_if_all_succeeded(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +14,9 @@ from tests.helpers import LOOPBACK
 from tests.hls.broadcast import Broadcast as MadeUpBroadcast
 from tests.service.browser import MISSING, Browser, until
 from tests.service.command import Server
+from tests.service.encoder import Encoder
 from tests.service.interop import FFmpeg
 from tests.service.page_probes import FAINT_TEXT
-from tests.service.test_dashboard_browser import listening
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"a browser is needed, and there is no {MISSING}")
 
@@ -56,24 +55,20 @@ class Broadcast:
 
     def __init__(self, folder: Path, ffmpeg: FFmpeg) -> None:
         self._ffmpeg = ffmpeg
-        self._media = ffmpeg.make("watched.flv", MEDIA)
-        self._publisher: subprocess.Popen[bytes] | None = None
+        self._encoder: Encoder | None = None
         self.relay = Server(folder, "--hls", "*", "--hls-window", "12s", "--http-media", LOOPBACK)
-        self.url = f"http://127.0.0.1:{listening(self.relay, 'HTTP')}"
+        self.url = f"http://127.0.0.1:{self.relay.http_port()}"
 
     def publish(self, name: str = "film") -> None:
         """Publish with ffmpeg until `stop_publishing`."""
         self.stop_publishing()
-        target = f"rtmp://127.0.0.1:{listening(self.relay, 'RTMP')}/live/{name}"
-        command = [self._ffmpeg.program, "-v", "error", "-re", "-stream_loop", "-1", "-i", str(self._media)]
-        command += ["-c", "copy", "-f", "flv", target]
-        self._publisher = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._encoder = Encoder(self._ffmpeg, self.relay, f"live/{name}")
+        self._encoder.publish(MEDIA, "watched.flv")
 
     def stop_publishing(self) -> None:
-        if self._publisher is not None:
-            self._publisher.kill()
-            self._publisher.wait()
-            self._publisher = None
+        if self._encoder is not None:
+            self._encoder.lose()
+            self._encoder = None
 
     def stop(self) -> None:
         self.stop_publishing()

@@ -212,3 +212,7 @@ class SessionPair:
         """Media from the client to the server."""
         self.run()
         self._at_server(self.client.send_media(frame))
+
+
+def request_publish(client: ScriptedClient, name: str = "cam", stream_id: int = 1) -> PublishRequested:
+    return only(client.send(call("publish", 0.0, name, "live", stream_id=stream_id)), PublishRequested)

@@ -74,7 +74,7 @@ def test_pause_ends_the_stream_and_resuming_begins_it() -> None:
     assert replies.resumed(3) == [BEGIN, on_status("NetStream.Unpause.Notify", "Resumed")]
 
 
-def test_player_is_told_when_the_publisher_goes_and_returns() -> None:
+def test_player_is_notified_when_the_publisher_goes_and_returns() -> None:
     assert replies.unpublished(3, KEY) == [
         EOF,
         on_status("NetStream.Play.UnpublishNotify", "live/cam is not published now"),

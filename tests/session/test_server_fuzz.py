@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtmprelay.errors import RemoteProtocolError
-from rtmprelay.session.lifecycle import Role
+from rtmprelay.session.lifecycle import Phase, Role
 from rtmprelay.session.reports import (
     ConnectRequested,
     MediaReceived,
@@ -20,6 +20,7 @@ from rtmprelay.session.reports import (
 )
 from rtmprelay.wire.chunks import RawMessage
 from rtmprelay.wire.commands import StatusCode
+from rtmprelay.wire.limits import ConnectionLimits
 from rtmprelay.wire.messages import Command
 from tests.rounds import rounds
 from tests.session.helpers import ScriptedClient, connected_client
@@ -168,11 +169,20 @@ def test_any_order_of_commands_media_and_answers_leaves_the_session_consistent(
 
 @settings(max_examples=rounds(30, full=150), deadline=None)
 @given(st.lists(st.binary(max_size=300), max_size=6))
-def test_garbage_from_the_start_raises_only_remote_protocol_errors(reads: list[bytes]) -> None:
+def test_garbage_in_place_of_the_handshake_completes_none_and_raises_only_remote_protocol_errors(
+    reads: list[bytes],
+) -> None:
     client = ScriptedClient(shake=False)
     with contextlib.suppress(RemoteProtocolError):
         for data in reads:
             client.feed(data)
+    assert client.session.phase is Phase.HANDSHAKE
+
+
+def assert_waiting_bytes_are_bounded(client: ScriptedClient) -> None:
+    reader, limits = client.session.channel.reader, ConnectionLimits()
+    most = limits.assembly_size if client.session.trust.may_publish else limits.assembly_size_before_publish
+    assert 0 <= reader.unfinished + reader.held <= most
 
 
 @settings(max_examples=rounds(30, full=150), deadline=None)
@@ -184,6 +194,7 @@ def test_garbage_after_the_handshake_raises_only_remote_protocol_errors(
     with contextlib.suppress(RemoteProtocolError):
         for data in reads:
             client.feed(data)
+    assert_waiting_bytes_are_bounded(client)
 
 
 @settings(max_examples=rounds(50, full=250), deadline=None)
@@ -202,6 +213,7 @@ def test_garbage_inside_whole_messages_raises_only_remote_protocol_errors(
         for type_id, payload in messages:
             client.send(RawMessage(type_id, 0, 1, payload))
             client.received()
+    assert_waiting_bytes_are_bounded(client)
 
 
 @settings(max_examples=rounds(15, full=60), deadline=None)

@@ -12,6 +12,7 @@ from rtmprelay.session.reports import (
     PlayRequested,
     ReceptionChanged,
     StatusReceived,
+    StreamNameRefused,
 )
 from rtmprelay.wire.commands import StatusCode, status_of
 from rtmprelay.wire.messages import Command
@@ -67,8 +68,9 @@ def test_bad_stream_name_is_refused_and_does_not_stop_the_current_play(method: s
     client.connect(app="")
     client.play()
     argument = {"streamName": name} if method == "play2" else name
-    assert client.send(call(method, 0.0, argument, stream_id=1)) == []
-    assert client.received_codes() == [StatusCode.PLAY_STREAM_NOT_FOUND]
+    (refused,) = client.send(call(method, 0.0, argument, stream_id=1))
+    assert isinstance(refused, StreamNameRefused)
+    assert client.received_codes() == [StatusCode.PLAY_STREAM_NOT_FOUND] == [refused.code]
     assert client.send(call("pause", 0.0, True, stream_id=1)) == [PlayPaused(1, True)]
 
 

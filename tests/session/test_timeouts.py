@@ -19,7 +19,7 @@ def test_ten_seconds_worth_may_come_at_once_and_not_one_more() -> None:
     assert str(caught.value) == "more than 5 a second for longer than a moment (limit: command_rate)"
 
 
-def test_what_was_spent_comes_back_with_time_up_to_ten_seconds_worth() -> None:
+def test_used_allowance_comes_back_with_time_up_to_ten_seconds_worth() -> None:
     rate = RateLimit("command_rate", 5, 0.0)
     rate.spend(50, 0.0)
     rate.spend(5, 1.0)
@@ -34,6 +34,10 @@ def test_steady_rate_is_never_too_much() -> None:
     rate = RateLimit("chunk_rate", 8, 0.0)
     for second in range(1000):
         rate.spend(8, float(second))
+    # What may come at once is still all there, but for the last second's.
+    rate.spend(72, 999.0)
+    with pytest.raises(LimitExceededError):
+        rate.spend(1, 999.0)
 
 
 def test_chunks_are_counted_by_their_difference_and_due_again_after_a_tenth_of_a_second() -> None:

@@ -23,12 +23,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from spark_analytics.flv.scanner import RangeScanner
+from spark_analytics.flv.scan import RangeScanner
 from spark_analytics.flv.sources import open_source
-from spark_analytics.indexing.files import FoundFile, find_recordings
-from spark_analytics.indexing.plan import Split, make_plan, make_tasks
-from spark_analytics.indexing.recording_row import Reading
-from spark_analytics.indexing.scan_task import run_task
+from spark_analytics.recordings.discover import FoundFile, find_recordings
+from spark_analytics.recordings.plan import Split, make_plan, make_tasks
+from spark_analytics.recordings.results import Reading
+from spark_analytics.recordings.tasks import run_task
 from tests.spark.media import age, ffmpeg
 
 _SOUND = ["-f", "lavfi", "-i", "sine=frequency=440:sample_rate=44100"]
@@ -188,8 +188,8 @@ def timed(action: Callable[[], object]) -> float:
 def spark_child(cores: int, folders: Sequence[str], rounds: int) -> None:
     """Index each folder so often, and print the seconds of each time as JSON."""
     from spark_analytics.catalogue import Catalogue
-    from spark_analytics.engine.session import build_session
-    from spark_analytics.indexing.job import index_recordings
+    from spark_analytics.engine.spark import build_session
+    from spark_analytics.recordings.job import index_recordings
 
     spark = build_session(f"local[{cores}]")
     found: dict[str, list[float]] = {}

@@ -11,7 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_analytics.catalogue import Snapshot
+    from spark_analytics.store.versions import Snapshot
 
 HERE = Path(__file__).parent
 
@@ -29,7 +29,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     many times longer than to answer them for the few rows of tests.
     """
     pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
-    from spark_analytics.engine.session import build_session
+    from spark_analytics.engine.spark import build_session
     from tests.spark.cluster import QUICK_JAVA
     from tests.spark.event_archive import FOR_FEW_ROWS
 

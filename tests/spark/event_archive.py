@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_analytics.catalogue import Catalogue, Snapshot
-from spark_analytics.event_logs import read
-from spark_analytics.event_logs.index import EventSummary, index_events
+from spark_analytics.catalogue import Catalogue
+from spark_analytics.event_logs import lines
+from spark_analytics.event_logs.update import EventSummary, index_events
+from spark_analytics.store.versions import Snapshot
 from tests.spark.event_world import moment
 
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ class Archive:
         ):
             if self._spark is not None:
                 stack.enter_context(planned_for_few_rows(self._spark))
-                patch.setattr(read, "MOST_TEXT_HERE", -1)
-                patch.setattr(read, "MOST_EVENTS_HERE", -1)
+                patch.setattr(lines, "MOST_TEXT_HERE", -1)
+                patch.setattr(lines, "MOST_EVENTS_HERE", -1)
             summary = index_events(self._open_spark, change, [str(self.logs)], now)
             if summary.changed:
                 change.publish()

@@ -63,7 +63,7 @@ class FakeServer:
     # -- what usually happens ------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self.tell("server_started", version="1.0", host="relay-1")
+        self.tell("server_started", version="1.0", host="relay-1", node="east")
 
     def stop(self) -> None:
         self.tell("server_stopped", duration=self.now - self._began)
@@ -76,9 +76,9 @@ class FakeServer:
         peer = peer or f"10.0.0.{int(connection[1:])}:999"
         self.tell("connection_closed", connection, peer=peer, reason="x", limit=None, duration=1.0)
 
-    def join(self, connection: str, stream: str = "live/test") -> None:
+    def join(self, connection: str, stream: str = "live/test", **fields: Any) -> None:
         self._begun[connection, stream] = self.now
-        self.tell("play_started", connection, stream)
+        self.tell("play_started", connection, stream, **fields)
 
     def leave(
         self,
@@ -89,6 +89,7 @@ class FakeServer:
         size: int = 0,
         dropped: dict[str, int] | None = None,
         stalls: int = 0,
+        **fields: Any,
     ) -> None:
         dropped = dropped or {}
         self.tell(
@@ -103,6 +104,7 @@ class FakeServer:
             reason=reason,
             stalls=stalls,
             stalled_seconds=2.5 * stalls,
+            **fields,
         )
 
     def report(
@@ -111,7 +113,7 @@ class FakeServer:
         stream: str = "live/test",
         role: str = "player",
         seconds: float = 30.0,
-        **counts: float,
+        **counts: float | None,
     ) -> None:
         values = {"messages": 0, "bytes": 0, "dropped": 0, "queued": 0, "stalls": 0, **counts}
         self.tell("media_statistics", connection, stream, role=role, seconds=seconds, kbps=1.0, **values)

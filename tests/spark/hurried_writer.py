@@ -11,7 +11,7 @@ import pyarrow as pa
 from spark_analytics import catalogue as catalogues
 from spark_analytics.catalogue import Catalogue
 from spark_analytics.errors import CatalogueBusyError
-from spark_analytics.schemas import TABLES
+from spark_analytics.store.tables import TABLES
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_analytics.catalogue import Catalogue
-from spark_analytics.schemas import TABLES
+from spark_analytics.store.tables import TABLES
 
 Row = dict[str, Any]
 
@@ -169,6 +169,8 @@ def _audience(
                 "messages": int(seconds * 70),
                 "bytes": int(seconds * 400_000),
                 "dropped": play,
+                "startup": None if play % 3 else play / 7,
+                "throughput_kbps": None if play % 2 else 100 * play,
                 "ended_how": "left",
                 "connection": f"c{play:06d}",
                 "peer": f"10.0.0.{play}:5",

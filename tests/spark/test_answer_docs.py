@@ -11,9 +11,14 @@ pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[sp
 
 from spark_analytics.catalogue import Catalogue
 from spark_analytics.cli.find import COLUMNS
-from spark_analytics.questions.asking import Scope
-from spark_analytics.questions.audience import list_audience, list_destinations, list_outages, list_viewers
-from spark_analytics.questions.recordings import list_streams
+from spark_analytics.questions.api import (
+    list_audience,
+    list_destinations,
+    list_outages,
+    list_streams,
+    list_viewers,
+)
+from spark_analytics.questions.ask import Scope
 from tests.spark.report_world import two_weeks, write
 
 DOCS = Path(__file__).parents[2] / "docs"

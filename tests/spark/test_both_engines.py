@@ -9,28 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_analytics.catalogue import Catalogue, Snapshot
+from spark_analytics.catalogue import Catalogue
 from spark_analytics.engine.duck import DuckEngine
 from spark_analytics.engine.spark import SparkEngine
-from spark_analytics.questions import asking
-from spark_analytics.questions.asking import Engine, Row, Scope
-from spark_analytics.questions.audience import (
-    list_audience,
-    list_destinations,
-    list_outages,
-    list_plays,
-    list_viewers,
-)
-from spark_analytics.questions.recordings import (
+from spark_analytics.questions import ask
+from spark_analytics.questions.api import (
     find_moment,
     keyframes_of,
+    list_audience,
+    list_destinations,
     list_incidents,
+    list_outages,
+    list_plays,
     list_streams,
+    list_viewers,
     recordings_of,
     refuse_unknown_destination,
     refuse_unknown_stream,
 )
-from spark_analytics.questions.time_window import TimeWindow
+from spark_analytics.questions.ask import Engine, Row, Scope, TimeWindow
+from spark_analytics.store.versions import Snapshot
 from tests.spark.event_archive import planned_for_few_rows
 from tests.spark.report_world import FIRST, two_weeks, write
 
@@ -186,13 +184,13 @@ def test_both_engines_give_the_same_rows_to_every_question(
     spark: SparkSession, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, scopes: tuple[str, ...]
 ) -> None:
     used: set[str] = set()
-    question = asking.question
+    question = ask.question
 
     def noted(name: str) -> str:
         used.add(name)
         return question(name)
 
-    monkeypatch.setattr(asking, "question", noted)
+    monkeypatch.setattr(ask, "question", noted)
     chosen = {name: SCOPES[name] for name in scopes}
     by_duck = asked_of(DuckEngine(snapshot), chosen)
     with planned_for_few_rows(spark):
@@ -201,12 +199,12 @@ def test_both_engines_give_the_same_rows_to_every_question(
         expected = [{column: plain(value) for column, value in row.items()} for row in rows]
         assert by_spark[name] == expected, name
         assert rows or name.partition(", ")[2] not in ("", "always"), name
-    everything = {path.stem for path in Path(asking.__file__).parent.glob("*.sql")}
+    everything = {path.stem for path in Path(ask.__file__).parent.glob("*.sql")}
     assert used == everything
 
 
 def test_every_question_says_what_it_answers() -> None:
-    for path in Path(asking.__file__).parent.glob("*.sql"):
+    for path in Path(ask.__file__).parent.glob("*.sql"):
         first = path.read_text().splitlines()[0]
         assert first.startswith("-- "), path.name
         assert "?" in path.read_text().partition("\n\n")[0], path.name

@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
 
 from spark_analytics.flv.datasource import TAGS
-from spark_analytics.indexing.recording_row import STATUSES
 from spark_analytics.recordings import findings
-from spark_analytics.schemas import INCIDENTS, KEYFRAMES, RECORDINGS, SECONDS, SESSIONS, Table
+from spark_analytics.recordings.results import STATUSES
+from spark_analytics.store.schema import INCIDENTS, KEYFRAMES, RECORDINGS, SECONDS, SESSIONS, Table
 
 PAGE = (Path(__file__).parents[2] / "docs" / "catalogue.rst").read_text()
 

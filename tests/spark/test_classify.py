@@ -15,7 +15,7 @@ from tests.spark.media import frames_file
 pytest.importorskip("numpy", reason="Spark is not installed: pip install '.[spark]'")
 
 from spark_analytics.flv.classify import OTHER_CODEC, Classifier, composition_times
-from spark_analytics.flv.scanner import DamagedPart, RangeScanner
+from spark_analytics.flv.scan import DamagedPart, RangeScanner
 from tests.spark.test_scanning import source_of
 
 _FOURCC = st.sampled_from([b"avc1", b"hvc1", b"av01", b"vp09", b"Opus", b"mp4a", b"abcd", b"\xff\0\0\0"])

@@ -17,7 +17,7 @@ pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[sp
 
 from spark_analytics import __main__ as program
 from spark_analytics.catalogue import Catalogue
-from spark_analytics.engine.packaging import write_package
+from spark_analytics.engine.spark import write_package
 from tests.spark.cluster import HOME, PATIENCE, QUICK_JAVA, standalone_cluster
 from tests.spark.world import index
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_analytics.catalogue import Catalogue
 from spark_analytics.engine.duck import DuckEngine
-from spark_analytics.questions.asking import Scope
-from spark_analytics.questions.audience import list_audience, list_viewers
-from spark_analytics.questions.time_window import ALWAYS, TimeWindow
+from spark_analytics.questions.api import list_audience, list_viewers
+from spark_analytics.questions.ask import ALWAYS, Scope, TimeWindow
+from spark_analytics.store.schema import Table
+from spark_analytics.store.tables import VIEWERS
+from spark_analytics.store.versions import Snapshot
 from tests.spark.report_world import write
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -25,25 +26,37 @@ def at(seconds: float) -> datetime:
     return NOON + timedelta(seconds=seconds)
 
 
-def engine_of(plays: list[tuple[int, int]]) -> DuckEngine:
-    """An engine that has read everything it needs."""
-    rows = [
-        {
-            "app": "live",
-            "stream": "test",
-            "connection": f"c{number}",
-            "started_at": at(begin),
-            "ended_at": at(end),
-            "watch_seconds": float(end - begin),
-        }
-        for number, (begin, end) in enumerate(plays)
-    ]
-    root = Path(_FOLDER.name) / f"c{len(list(Path(_FOLDER.name).iterdir()))}"
-    write(root, {"viewers": rows})
-    return DuckEngine(Catalogue(root).open())
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    root = tmp_path_factory.mktemp("concurrency")
+    write(root, {"viewers": []})
+    return Catalogue(root).open()
 
 
-_FOLDER = TemporaryDirectory()
+class EngineOfPlays(DuckEngine):
+    """Answers as if a catalogue had these plays: to write one for each example would take longer than to ask."""
+
+    def __init__(self, empty: Snapshot, plays: list[tuple[int, int]]) -> None:
+        super().__init__(empty)
+        rows = [
+            {
+                "app": "live",
+                "stream": "test",
+                "connection": f"c{number}",
+                "started_at": at(begin),
+                "ended_at": at(end),
+                "watch_seconds": float(end - begin),
+                "day": at(begin).date(),
+            }
+            for number, (begin, end) in enumerate(plays)
+        ]
+        self._connection.register("plays", pa.Table.from_pylist(rows, VIEWERS.arrow_schema()))
+
+    def _view_of(self, table: Table) -> str:
+        if table is VIEWERS:
+            return "CREATE VIEW viewers AS SELECT * FROM plays"
+        return super()._view_of(table)
+
 
 plays = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 40)).map(lambda ends: (min(ends), max(ends))), min_size=1
@@ -52,9 +65,11 @@ plays = st.lists(
 
 @settings(max_examples=25)
 @given(plays, st.integers(0, 40), st.integers(0, 40))
-def test_the_same_as_counting_at_every_moment(times: list[tuple[int, int]], since: int, length: int) -> None:
+def test_the_same_as_counting_at_every_moment(
+    empty: Snapshot, times: list[tuple[int, int]], since: int, length: int
+) -> None:
     until = since + length
-    engine = engine_of(times)
+    engine = EngineOfPlays(empty, times)
     scope = Scope(TimeWindow(at(since), at(until)))
     viewers = [sum(begin <= second < end for begin, end in times) for second in range(since, until)]
     highest = max(viewers, default=0)
@@ -92,8 +107,8 @@ def test_the_same_as_counting_at_every_moment(times: list[tuple[int, int]], sinc
         assert sum(row[name] for row in steps.values()) == len(overlapping) <= len(inside_time)
 
 
-def test_a_play_of_years_has_few_minutes() -> None:
-    engine = engine_of([(0, 10**8)])
+def test_a_play_of_years_has_few_minutes(empty: Snapshot) -> None:
+    engine = EngineOfPlays(empty, [(0, 10**8)])
     minutes = list_audience(engine, Scope(ALWAYS))
     assert len(minutes) == 60 * 24 * 60 + 2
     assert sum(60 * row["average"] for row in minutes) == pytest.approx(60 * 86_400)

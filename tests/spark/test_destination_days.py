@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_analytics.catalogue import Catalogue, Snapshot
-from spark_analytics.questions.asking import Scope
-from spark_analytics.questions.audience import list_destinations
-from spark_analytics.questions.time_window import TimeWindow
+from spark_analytics.catalogue import Catalogue
+from spark_analytics.questions.api import list_destinations
+from spark_analytics.questions.ask import Scope, TimeWindow
+from spark_analytics.store.versions import Snapshot
 from tests.spark.event_archive import Archive
 from tests.spark.event_world import FakeServer, moment, story
 from tests.spark.report_world import Row, write

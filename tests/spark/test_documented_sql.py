@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from spark_analytics.catalogue import Catalogue, Snapshot
+from spark_analytics.catalogue import Catalogue
 from spark_analytics.engine.duck import DuckEngine
 from spark_analytics.engine.spark import SparkEngine
-from spark_analytics.questions.asking import Engine, Scope
-from spark_analytics.questions.audience import list_destinations, list_outages, list_viewers
+from spark_analytics.questions.api import list_destinations, list_outages, list_viewers
+from spark_analytics.questions.ask import Engine, Scope
+from spark_analytics.store.versions import Snapshot
 from tests.spark.report_world import Row, write
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -17,10 +17,10 @@ from spark_analytics.__main__ import main
 from spark_analytics.catalogue import Catalogue
 from spark_analytics.engine.duck import DuckEngine
 from spark_analytics.errors import CatalogueError
-from spark_analytics.questions.asking import Scope
-from spark_analytics.questions.audience import list_viewers
-from spark_analytics.questions.time_window import TimeWindow
-from spark_analytics.schemas import TABLES
+from spark_analytics.questions.api import list_viewers
+from spark_analytics.questions.ask import Scope, TimeWindow
+from spark_analytics.store.tables import TABLES
+from spark_analytics.store.versions import Snapshot
 from tests.spark.report_world import two_weeks, write
 
 #: Runs commands as if neither Spark nor Java were there.
@@ -156,3 +156,17 @@ def test_a_million_plays_are_counted_in_a_second_of_the_processor(tmp_path: Path
     )
     assert time.process_time() - begin < 3
     assert rows[0]["plays"] == pytest.approx(2014, abs=2)
+
+
+@pytest.mark.parametrize("question", ["streams", "index"])
+def test_command_without_spark_does_not_wait_for_pandas(
+    snapshot: Snapshot, recordings: Path, question: str
+) -> None:
+    """It takes longer to import than most questions to answer."""
+    root = str(snapshot.root)
+    words = [str(recordings), "--out", root] if question == "index" else ["--catalogue", root]
+    command = [sys.executable, "-X", "importtime", "-m", "spark_analytics", question, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "pyarrow.lib" in imported
+    assert not {"pandas._libs", "pandas.core", "pyspark"} & imported

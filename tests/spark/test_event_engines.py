@@ -13,20 +13,20 @@ import pytest
 
 from spark_analytics.__main__ import main
 from spark_analytics.catalogue import Catalogue
-from spark_analytics.event_logs import derive, read
+from spark_analytics.event_logs import derive, lines
 from spark_analytics.event_logs.copies import Row
 from spark_analytics.event_logs.derive import (
+    AnyWorkbench,
     answer,
     count_events,
     duck_workbench,
     make_batch,
     spark_workbench,
 )
-from spark_analytics.event_logs.index import index_events
 from spark_analytics.event_logs.parse import TextLine, parse_events
 from spark_analytics.event_logs.servers import Server, servers_of
-from spark_analytics.event_logs.write import AnyWorkbench
-from spark_analytics.event_schemas import OPEN_EVENTS
+from spark_analytics.event_logs.update import index_events
+from spark_analytics.store.tables import OPEN_EVENTS
 from tests.spark.event_archive import DERIVED, LATER, Archive
 from tests.spark.event_world import FakeServer, moment, story
 
@@ -163,7 +163,7 @@ def test_log_that_is_larger_than_it_says_is_left_to_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a compressed file says of its size is not to be trusted."""
-    monkeypatch.setattr(read, "MOST_TEXT_HERE", 1000)
+    monkeypatch.setattr(lines, "MOST_TEXT_HERE", 1000)
     archive = Archive(tmp_path)
     path = story().write(archive.logs, compress=True)
     path.write_bytes(path.read_bytes()[:-4] + b"\x10\x00\x00\x00")

@@ -190,8 +190,8 @@ def _connecting(snapshot: Any) -> float:
 
 def _ask(catalogue: Path, outage: dict[str, Any], recordings: Path) -> None:
     """The question, by the command's way and without Spark: what did the viewers lose, and where is it recorded?"""
-    from spark_analytics.questions.asking import Scope
-    from spark_analytics.questions.audience import list_outages
+    from spark_analytics.questions.api import list_outages
+    from spark_analytics.questions.ask import Scope
 
     (answer,) = list_outages(Catalogue(catalogue).open(), Scope(key="live/test"), "YouTube")
     assert (answer["viewers"], answer["viewers_dropped"]) == (2, 0)

@@ -11,8 +11,8 @@ pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[sp
 
 from spark_analytics.catalogue import Catalogue
 from spark_analytics.errors import CatalogueError
-from spark_analytics.event_logs.index import EventSummary, index_events
-from spark_analytics.indexing.files import find_again
+from spark_analytics.event_logs.update import EventSummary, index_events
+from spark_analytics.recordings.discover import find_again
 from tests.spark.event_archive import DERIVED, LATER, Archive
 from tests.spark.event_world import story
 from tests.spark.s3_server import ObjectStore, serving

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_analytics.catalogue import Catalogue, Snapshot
+from spark_analytics.catalogue import Catalogue
 from spark_analytics.errors import CatalogueError
-from spark_analytics.questions.asking import Scope
-from spark_analytics.questions.audience import list_outages
-from spark_analytics.questions.recordings import find_moment
+from spark_analytics.questions.api import find_moment, list_outages
+from spark_analytics.questions.ask import Scope
+from spark_analytics.store.versions import Snapshot
 from tests.spark.report_world import Row, write
 
 MIDNIGHT = datetime(2026, 1, 2, tzinfo=UTC)

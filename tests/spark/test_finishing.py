@@ -11,11 +11,17 @@ pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[sp
 
 import pyarrow as pa
 
-from spark_analytics.indexing.finishing import FileFrames, incidents_rows, keyframes_rows, seconds_rows
-from spark_analytics.indexing.scan_rows import DETAIL_ROWS, RECORDING_ROWS
-from spark_analytics.indexing.sessions import sessions_table
+from spark_analytics.recordings.rows import (
+    DETAIL_ROWS,
+    RECORDING_ROWS,
+    FileFrames,
+    incidents_rows,
+    keyframes_rows,
+    seconds_rows,
+)
 from spark_analytics.recordings.seconds import LARGEST, NOTHING, SUMS
-from spark_analytics.schemas import INCIDENTS, KEYFRAMES, RECORDINGS, SECONDS, SESSIONS
+from spark_analytics.recordings.sessions import sessions_table
+from spark_analytics.store.schema import INCIDENTS, KEYFRAMES, RECORDINGS, SECONDS, SESSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

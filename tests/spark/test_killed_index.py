@@ -168,7 +168,8 @@ def test_an_index_killed_at_the_worst_moments_changes_nothing(
     world.check_next_run()
 
 
-@pytest.mark.parametrize("moment", [pytest.param("starting Spark", marks=pytest.mark.full), "reading"])
+@pytest.mark.full
+@pytest.mark.parametrize("moment", ["starting Spark", "reading"])
 def test_one_that_is_told_to_end_leaves_nothing_behind(tmp_path: Path, moment: str) -> None:
     """No file, and no Java that waits for ever."""
     folder, temporary = tmp_path / "rec", tmp_path / "tmp"

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from spark_analytics.catalogue import Catalogue
-from spark_analytics.questions.asking import Scope
-from spark_analytics.questions.audience import list_outages
-from spark_analytics.schemas import TABLES
+from spark_analytics.questions.api import list_outages
+from spark_analytics.questions.ask import Scope
+from spark_analytics.store.tables import TABLES
 from tests.spark.report_world import Row, write
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)

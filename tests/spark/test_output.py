@@ -17,8 +17,8 @@ import pyarrow as pa
 from spark_analytics.__main__ import main
 from spark_analytics.cli.index import describe
 from spark_analytics.cli.output import write_rows, write_table
-from spark_analytics.indexing.files import Listing
-from spark_analytics.indexing.plan import Plan
+from spark_analytics.recordings.discover import Listing
+from spark_analytics.recordings.plan import Plan
 
 
 def test_names_of_damaged_files_do_not_move_the_cursor(

@@ -15,8 +15,8 @@ from tests.spark.media import age, frames_file
 
 pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[spark]'")
 
-from spark_analytics.engine import packaging
-from spark_analytics.engine.packaging import write_package
+from spark_analytics.engine import spark
+from spark_analytics.engine.spark import write_package
 from spark_analytics.errors import CatalogueError
 
 #: What a worker does, with nothing but the package.
@@ -24,10 +24,10 @@ _WORK = """
 import sys
 sys.path[:0] = [{archive!r}, {folder!r}]
 from datetime import UTC, datetime
-import spark_analytics.indexing.scan_task as task
-from spark_analytics.indexing.files import find_recordings
-from spark_analytics.indexing.plan import cut
-from spark_analytics.indexing.recording_row import Reading
+import spark_analytics.recordings.tasks as task
+from spark_analytics.recordings.discover import find_recordings
+from spark_analytics.recordings.plan import cut
+from spark_analytics.recordings.results import Reading
 (file,) = find_recordings([{recording!r}]).files.values()
 (lot,) = task.run_task(cut(file, 0, 1 << 30), Reading("run", datetime.now(UTC)))
 print(task.__file__.startswith(sys.path[0]), "twisted" in sys.modules, lot.rows)
@@ -38,7 +38,7 @@ def test_the_package_is_enough_for_a_worker(tmp_path: Path) -> None:
     """With nothing but numpy and pyarrow beside it, and without Twisted, it reads a recording."""
     archive, recording = tmp_path / "package.zip", tmp_path / "live_a_20260101_120000.flv"
     names = write_package(archive)
-    assert {"spark_analytics/indexing/scan_task.py", "spark_analytics/event_logs/audience.sql"} <= set(names)
+    assert {"spark_analytics/recordings/tasks.py", "spark_analytics/event_logs/audience.sql"} <= set(names)
     recording.write_bytes(frames_file(groups(3)))
     age(recording)
     site = Path(pytest.__file__).parent.parent
@@ -61,13 +61,13 @@ def test_sources_of_long_ago_are_packed_too(tmp_path: Path, monkeypatch: pytest.
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     os.utime(package / "__init__.py", (0, 0))
-    monkeypatch.setattr(packaging, "_PACKAGES", ("old",))
+    monkeypatch.setattr(spark, "_PACKAGES", ("old",))
     monkeypatch.syspath_prepend(str(package.parent))
     out = tmp_path / "out.zip"
     out.write_bytes(b"what was there")
     assert write_package(out) == ["old/__init__.py"]
     assert zipfile.ZipFile(out).namelist() == ["old/__init__.py"]
-    monkeypatch.setattr(packaging, "_PACKAGES", ("old", "no_such_package"))
+    monkeypatch.setattr(spark, "_PACKAGES", ("old", "no_such_package"))
     with pytest.raises(CatalogueError, match="no_such_package is not installed"):
         write_package(out)
     assert zipfile.ZipFile(out).namelist() == ["old/__init__.py"]

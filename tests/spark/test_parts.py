@@ -18,21 +18,22 @@ from tests.spark.media import DAMAGES, frames_file, hostile_endless_chain, hosti
 
 np = pytest.importorskip("numpy", reason="Spark is not installed: pip install '.[spark]'")
 
-from spark_analytics.flv import scanner  # noqa: E402
+from spark_analytics.flv import scan  # noqa: E402
 from spark_analytics.flv.classify import Classifier  # noqa: E402
-from spark_analytics.flv.scanner import start_of_part  # noqa: E402
+from spark_analytics.flv.scan import start_of_part  # noqa: E402
 from spark_analytics.flv.sources import ByteSource, Window  # noqa: E402
 from spark_analytics.flv.tags import Integers, TagArrays, gather  # noqa: E402
-from spark_analytics.indexing.recording_row import _skew  # noqa: E402
 from spark_analytics.recordings import part_reader  # noqa: E402
-from spark_analytics.recordings.audio_frames import Sound  # noqa: E402
 from spark_analytics.recordings.beginning import Beginning, read_beginning  # noqa: E402
-from spark_analytics.recordings.codec_track import Track  # noqa: E402
-from spark_analytics.recordings.drift import AudioSeconds, skew_by_seconds  # noqa: E402
-from spark_analytics.recordings.findings import Findings  # noqa: E402
+from spark_analytics.recordings.findings import (  # noqa: E402
+    Findings,
+    Track,
+)
 from spark_analytics.recordings.part import Part, finish, join  # noqa: E402
 from spark_analytics.recordings.part_reader import PartReader  # noqa: E402
+from spark_analytics.recordings.results import _skew  # noqa: E402
 from spark_analytics.recordings.seconds import COLUMNS  # noqa: E402
+from spark_analytics.recordings.sound import AudioSeconds, Sound, skew_by_seconds  # noqa: E402
 from spark_analytics.recordings.steps import usual_step  # noqa: E402
 from tests.spark.test_scanning import EXAMPLES, source_of  # noqa: E402
 
@@ -367,7 +368,7 @@ def test_damage_every_few_bytes_takes_no_longer_than_the_file_is_long(
         lots += 1
         return join(left, right, beginning, findings)
 
-    monkeypatch.setattr(scanner, "gather", counting_gather)
+    monkeypatch.setattr(scan, "gather", counting_gather)
     monkeypatch.setattr(part_reader, "join", counting_join)
     known = read(source_of(bytes(data)), [])
     assert known.facts["counts"]["tags"] == len(pictures)

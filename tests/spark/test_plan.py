@@ -19,8 +19,9 @@ pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[sp
 
 from spark_analytics.errors import CatalogueError, NothingThereError
 from spark_analytics.flv import sources
-from spark_analytics.indexing import files as files_module
-from spark_analytics.indexing.files import (
+from spark_analytics.paths import covers, matches
+from spark_analytics.recordings import discover as files_module
+from spark_analytics.recordings.discover import (
     FileLocation,
     FoundFile,
     Listing,
@@ -28,8 +29,7 @@ from spark_analytics.indexing.files import (
     find_recordings,
     place_of,
 )
-from spark_analytics.indexing.plan import MIB, cut, is_settled, make_plan, make_tasks, tells_news
-from spark_analytics.patterns import covers, matches
+from spark_analytics.recordings.plan import MIB, cut, is_settled, make_plan, make_tasks, tells_news
 from spark_analytics.recordings.rules import INDEXER_VERSION
 
 NOW = 1_800_000_000.0

@@ -15,12 +15,12 @@ from tests.spark.media import age, frames_file
 
 pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[spark]'")
 
-from spark_analytics.indexing.files import find_recordings
-from spark_analytics.indexing.plan import cut
-from spark_analytics.indexing.recording_row import Reading
-from spark_analytics.indexing.scan_rows import unpacked
-from spark_analytics.indexing.scan_task import run_task
 from spark_analytics.recordings import beginning
+from spark_analytics.recordings.discover import find_recordings
+from spark_analytics.recordings.plan import cut
+from spark_analytics.recordings.results import Reading
+from spark_analytics.recordings.rows import unpacked
+from spark_analytics.recordings.tasks import run_task
 
 NOW = 1_800_000_000.0
 

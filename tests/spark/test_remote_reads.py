@@ -14,10 +14,10 @@ from tests.spark.media import frames_file
 
 pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
 
-from spark_analytics.flv import sync
+from spark_analytics.flv import scan
 from spark_analytics.flv.classify import Classifier
 from spark_analytics.flv.datasource import _rows
-from spark_analytics.flv.scanner import DamagedPart, RangeScanner
+from spark_analytics.flv.scan import DamagedPart, RangeScanner
 from spark_analytics.flv.sources import BlockFile
 from tests.spark.test_scanning import MemoryFile, check
 
@@ -82,7 +82,7 @@ def test_places_that_look_like_tags_are_not_asked_one_by_one() -> None:
     data = bytes([8, 0xFF, 0, 0, 0, 7]) * (1 << 17) + bytes(17 << 20)
     file = CountingFile(data)
     source = BlockFile(file, len(data), "memory", _BLOCK)
-    assert sync.find_start(source, 0, len(data)) is None
+    assert scan.find_start(source, 0, len(data)) is None
     assert file.requests < 150
 
 
@@ -114,14 +114,14 @@ def test_the_first_tag_is_found_among_many_that_look_like_one(
 ) -> None:
     """Most of what has to be looked at is behind what is at hand."""
     rng = Random(seed)
-    monkeypatch.setattr(sync, "_FIRST_STEP", 200)
-    monkeypatch.setattr(sync, "_LARGEST_STEP", 400)
-    monkeypatch.setattr(sync, "_FEW", rng.choice((0, 3, 16)))
-    monkeypatch.setattr(sync, "_TRAILER_STEP", rng.choice((4, 50, 1 << 20)))
+    monkeypatch.setattr(scan, "_FIRST_STEP", 200)
+    monkeypatch.setattr(scan, "_LARGEST_STEP", 400)
+    monkeypatch.setattr(scan, "_FEW", rng.choice((0, 3, 16)))
+    monkeypatch.setattr(scan, "_TRAILER_STEP", rng.choice((4, 50, 1 << 20)))
     data = _bait(rng, 3000)
     for begin in range(0, 3000, 100):
         source = BlockFile(MemoryFile(data), len(data), "memory", 16)
-        assert sync.find_start(source, begin, len(data)) == _first_whole(data, begin)
+        assert scan.find_start(source, begin, len(data)) == _first_whole(data, begin)
     check(data, cuts=12, seed=seed)
 
 
@@ -132,8 +132,8 @@ def test_the_first_of_many_tags_across_each_other(
     direction: int, first: int, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They end far behind, the first one first or last."""
-    monkeypatch.setattr(sync, "_FIRST_STEP", 500)
-    monkeypatch.setattr(sync, "_TRAILER_STEP", step)
+    monkeypatch.setattr(scan, "_FIRST_STEP", 500)
+    monkeypatch.setattr(scan, "_TRAILER_STEP", step)
     count = 40
     data = bytearray(5000)
     for number in range(count):
@@ -143,4 +143,4 @@ def test_the_first_of_many_tags_across_each_other(
         if number >= first:
             data[end : end + 4] = (size + 11).to_bytes(4, "big")
     source = BlockFile(MemoryFile(bytes(data)), len(data), "memory", 16)
-    assert sync.find_start(source, 0, len(data)) == (11 * first if first < count else None)
+    assert scan.find_start(source, 0, len(data)) == (11 * first if first < count else None)

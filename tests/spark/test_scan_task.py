@@ -14,14 +14,12 @@ pytest.importorskip("pyarrow", reason="Spark is not installed: pip install '.[sp
 
 import pyarrow as pa
 
-from spark_analytics.indexing import scan_task
-from spark_analytics.indexing.files import FoundFile, find_recordings
-from spark_analytics.indexing.finishing import FINISHERS, FileFrames
-from spark_analytics.indexing.part_result import PartResult
-from spark_analytics.indexing.plan import Split, cut
-from spark_analytics.indexing.recording_row import Reading
-from spark_analytics.indexing.scan_rows import DETAIL_ROWS, packed, unpacked
-from spark_analytics.indexing.scan_task import Lot, run_task, run_tasks
+from spark_analytics.recordings import tasks
+from spark_analytics.recordings.discover import FoundFile, find_recordings
+from spark_analytics.recordings.plan import Split, cut
+from spark_analytics.recordings.results import PartResult, Reading
+from spark_analytics.recordings.rows import DETAIL_ROWS, FINISHERS, FileFrames, packed, unpacked
+from spark_analytics.recordings.tasks import Lot, run_task, run_tasks
 from tests.flv.media import AAC_HEADER, AVC_HEADER, groups
 from tests.spark.media import DAMAGES, make_recording, record
 
@@ -65,7 +63,7 @@ def test_rows_in_many_lots_are_the_same(files: list[FoundFile], monkeypatch: pyt
     expected = tables(together)
     assert [row["status"] for row in expected["recordings"]] == ["ok", "damaged", "not_flv"]
     assert {row["stream"] for row in expected["seconds"]} == {"a", "b"}
-    monkeypatch.setattr(scan_task, "_BATCH_ROWS", 4)
+    monkeypatch.setattr(tasks, "_BATCH_ROWS", 4)
     lots = list(run_task(splits, READING))
     assert len(lots) > 2
     assert tables(lots) == expected
@@ -135,7 +133,7 @@ def test_an_error_in_the_middle_of_a_file_is_that_of_the_file(
     def fails(*_: object) -> None:
         raise RuntimeError("bad luck")
 
-    monkeypatch.setattr(scan_task, "read_metadata", fails)
+    monkeypatch.setattr(tasks, "read_metadata", fails)
     (lot,) = run_task(splits_of(files[:1]), READING)
     (recordings,) = recordings_of([lot])
     assert recordings["error"].to_pylist() == ["RuntimeError: bad luck"]
@@ -153,7 +151,7 @@ def test_a_bug_in_judging_a_file_is_told_in_its_row(
     def fails(*_: object) -> None:
         raise ValueError("a bug")
 
-    monkeypatch.setattr("spark_analytics.indexing.recording_row.drift_incident", fails)
+    monkeypatch.setattr("spark_analytics.recordings.results.drift_incident", fails)
     (lot,) = run_task(splits_of(files[:1]), READING)
     (row,) = recordings_of([lot])[0].to_pylist()
     assert (row["status"], row["error"]) == ("unreadable", "ValueError: a bug")

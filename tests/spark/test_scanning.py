@@ -21,8 +21,8 @@ from tests.spark.media import DAMAGES, KINDS, hostile_endless_chain, hostile_flv
 
 np = pytest.importorskip("numpy", reason="Spark is not installed: pip install '.[spark]'")
 
-from spark_analytics.flv import scanner, sources, sync  # noqa: E402
-from spark_analytics.flv.scanner import RangeScanner, first_tag, start_of_part  # noqa: E402
+from spark_analytics.flv import scan, sources  # noqa: E402
+from spark_analytics.flv.scan import RangeScanner, first_tag, start_of_part  # noqa: E402
 from spark_analytics.flv.sources import LOCAL_BLOCK, BlockFile, ByteSource, aligned_memory, open_source  # noqa: E402
 from spark_analytics.flv.tags import TagArrays  # noqa: E402
 
@@ -76,16 +76,14 @@ def plain(data: bytes) -> Found:
     return rows
 
 
-def fast(
-    source: ByteSource, begin: int, stop: int, block_tags: int = scanner.BLOCK_TAGS
-) -> tuple[Found, int]:
+def fast(source: ByteSource, begin: int, stop: int, block_tags: int = scan.BLOCK_TAGS) -> tuple[Found, int]:
     """What the fast scanner says, and where it ends."""
     rows: Found = []
     found = RangeScanner(source, begin, stop, block_tags)
     for one in found:
-        if isinstance(one, scanner.DamagedPart):
+        if isinstance(one, scan.DamagedPart):
             rows.append((one.kind.name, one.begin, one.end))
-        tags = one.tag if isinstance(one, scanner.DamagedPart) else one
+        tags = one.tag if isinstance(one, scan.DamagedPart) else one
         if tags is not None:
             for at, kind, size, time, head in zip(
                 tags.offsets, tags.types, tags.sizes, tags.timestamps, tags.heads, strict=True
@@ -163,7 +161,7 @@ def test_a_file_whose_payloads_are_files(whole: bytes) -> None:
     false = [
         place
         for place in range(20_000, 50_000, 1000)
-        if sync.find_start(source_of(data), place, len(data)) != 60_033
+        if scan.find_start(source_of(data), place, len(data)) != 60_033
     ]
     assert len(false) == 30, "the file must be hostile"
     check(data, cuts=60)
@@ -173,7 +171,7 @@ def test_a_chain_of_false_tags_across_the_true_headers() -> None:
     data = hostile_endless_chain()
     true = {row[0] for row in plain(data)}
     source = source_of(data)
-    starts = [sync.find_start(source, place, len(data)) for place in range(100, len(data) - 1000, 500)]
+    starts = [scan.find_start(source, place, len(data)) for place in range(100, len(data) - 1000, 500)]
     assert sum(start not in true for start in starts) > len(starts) // 5, "the file must be hostile"
     check(data, cuts=100)
     check(data[:30_000] + b"damage" * 10 + data[30_000:], cuts=100)

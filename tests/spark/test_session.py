@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
 
 from spark_analytics.cli.common import open_session
-from spark_analytics.engine import session
+from spark_analytics.engine import spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,14 +34,14 @@ def test_sockets_whose_paths_would_be_too_long_are_not_used(
     folder = tmp_path / ("x" * 60)
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
-    (setting,) = session._private_folder()
+    (setting,) = spark._private_folder()
     assert setting == "spark.sql.warehouse.dir"
 
 
 def test_page_and_log_of_spark_are_off_on_this_machine_only() -> None:
-    assert session._all_settings(True, {})["spark.ui.enabled"] == "false"
-    assert "spark.ui.enabled" not in session._all_settings(False, {})
-    assert (session._log_level(True), session._log_level(False)) == ("OFF", "WARN")
+    assert spark._all_settings(True, {})["spark.ui.enabled"] == "false"
+    assert "spark.ui.enabled" not in spark._all_settings(False, {})
+    assert (spark._log_level(True), spark._log_level(False)) == ("OFF", "WARN")
 
 
 def log_level(spark: SparkSession) -> str:

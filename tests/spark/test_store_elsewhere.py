@@ -26,16 +26,17 @@ from moto.server import ThreadedMotoServer
 
 import spark_analytics
 from spark_analytics.__main__ import main
-from spark_analytics.catalogue import Catalogue, Snapshot
+from spark_analytics.catalogue import Catalogue
 from spark_analytics.engine.duck import DuckEngine
 from spark_analytics.errors import CatalogueBusyError, CatalogueError
-from spark_analytics.schemas import TABLES
 from spark_analytics.store.part_files import PartFile, _write_task
-from spark_analytics.store.snapshot import _read_task
+from spark_analytics.store.tables import TABLES
 from spark_analytics.store.upkeep import compact, vacuum
+from spark_analytics.store.versions import Snapshot, _read_task
 from tests.spark.hurried_writer import DAY, table, write_once
 from tests.spark.report_world import two_weeks, write
-from tests.spark.test_store import add, assert_whole, paths
+from tests.spark.test_store import add, paths
+from tests.spark.test_store_writers import assert_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -131,6 +132,39 @@ def test_what_the_tasks_of_spark_do_is_the_same_on_s3(bucket: str) -> None:
     read = pa.Table.from_batches(_read_task(folder, definition, [pa.RecordBatch.from_pylist(listed)]))
     assert sorted(read["path"].to_pylist()) == ["a", "b", "c"]
     assert set(read["day"].to_pylist()) == {DAY.date()}
+
+
+#: Few rows are written from here, so that the workers write these.
+_WITH_SPARK = """
+import sys
+from spark_analytics.__main__ import main
+from spark_analytics.recordings import job
+job._FEW_ROWS = 20
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.full
+def test_spark_writes_and_reads_a_catalogue_on_s3_in_a_session(
+    bucket: str, recordings: Path, snapshot: Snapshot
+) -> None:
+    """One of its own: its workers have the environment of the process that started it."""
+
+    def run(*words: str) -> str:
+        command = [sys.executable, "-c", _WITH_SPARK, *words, "--master", "local[2]"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    address = f"{bucket}/catalogue"
+    assert "is version 1 now" in run("index", str(recordings), "--out", address)
+    question = "SELECT stream, count(*) AS seconds, sum(video_frames) AS pictures FROM seconds GROUP BY stream ORDER BY stream"
+    answers = run("sql", question, "--catalogue", address, "--format", "json").splitlines()
+    engine = DuckEngine(snapshot)
+    assert [json.loads(line) for line in answers] == engine.ask(question).to_pylist()
+    engine.close()
+    assert len(answers) > 5
+    assert "nothing is new" in run("index", str(recordings), "--out", address)
 
 
 def test_the_commands_take_the_address_of_a_catalogue(

@@ -18,7 +18,8 @@ from spark_analytics.store import upkeep
 from spark_analytics.store.part_files import PartFile
 from spark_analytics.store.upkeep import compact, groups_to_join, vacuum
 from tests.spark.hurried_writer import DAY, write_once
-from tests.spark.test_store import add, data_files, died_before_publishing, paths
+from tests.spark.test_store import add, data_files, paths
+from tests.spark.test_store_writers import died_before_publishing
 
 MIB = 1024 * 1024
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_analytics.questions.time_window import EVER, LONGEST, TimeWindow
+from spark_analytics.questions.ask import EVER, LONGEST, TimeWindow
 
 MIDNIGHT = datetime(2026, 11, 16, tzinfo=UTC)
 DAY = timedelta(days=1)

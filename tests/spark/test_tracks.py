@@ -17,12 +17,12 @@ from tests.spark.media import frames_file
 pytest.importorskip("pyspark", reason="Spark is not installed: pip install '.[spark]'")
 
 from spark_analytics.flv.sources import open_source
-from spark_analytics.indexing.files import find_recordings
-from spark_analytics.indexing.plan import cut
-from spark_analytics.indexing.recording_row import Reading
-from spark_analytics.indexing.scan_rows import unpacked
-from spark_analytics.indexing.scan_task import run_task
 from spark_analytics.recordings.clips import _TagReader
+from spark_analytics.recordings.discover import find_recordings
+from spark_analytics.recordings.plan import cut
+from spark_analytics.recordings.results import Reading
+from spark_analytics.recordings.rows import unpacked
+from spark_analytics.recordings.tasks import run_task
 from tests.spark.test_parts import FRAME, check
 from tests.spark.test_scanning import EXAMPLES
 

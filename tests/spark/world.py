@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from spark_analytics.__main__ import main
-from spark_analytics.catalogue import Catalogue, Snapshot
+from spark_analytics.catalogue import Catalogue
+from spark_analytics.store.versions import Snapshot
 from tests.spark.media import DAMAGES, age, frames_file, frames_of, make_recording, record
 
 BEGIN = datetime(2026, 1, 1, 12, 0, 0, 500_000, tzinfo=UTC)

@@ -14,7 +14,7 @@ HEADERS = [video_header(), audio_header()]
 
 
 class StreamHarness:
-    """A stream with windows as the test wants them, and everybody who listens to it."""
+    """A stream with windows that the test sets, and its subscribers."""
 
     def __init__(self, viewer: float = WINDOW, server: float = WINDOW, reading: float = 0.0) -> None:
         self.clock = Clock()
@@ -25,7 +25,7 @@ class StreamHarness:
         self.receivers: list[Receiver] = []
 
     def add(self, pace: Pace = Pace.VIEWER, receiver: Receiver | None = None) -> Receiver:
-        """One more subscriber."""
+        """Subscribe one more consumer."""
         receiver = receiver or Receiver()
         self.receivers.append(receiver)
         self.stream.subscribe(receiver, pace)

@@ -73,7 +73,7 @@ class FakePublisher:
 
 @implementer(IFrameSubscriber)
 class KeepingSubscriber:
-    """Keeps all that it gets, and what it was told."""
+    """Keeps all frames and calls that it gets."""
 
     def __init__(self) -> None:
         self.frames: list[MediaFrame] = []

@@ -71,7 +71,7 @@ def encoded(frames: Sequence[MediaFrame]) -> list[bytes]:
 
 @implementer(IFrameSubscriber)
 class Receiver(Consumer):
-    """A consumer that keeps each write, and in one list with it what it was told."""
+    """A consumer that keeps its writes, and the calls of its stream, in one list."""
 
     audience: str | None = "test"
 

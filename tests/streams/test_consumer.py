@@ -211,7 +211,7 @@ def test_unwanted_audio_is_left_out_and_comes_back_at_once() -> None:
     assert receiver.times == [0, 40, 45]
 
 
-def test_what_waits_for_one_that_leaves_is_dropped() -> None:
+def test_queue_of_a_consumer_that_leaves_is_dropped() -> None:
     receiver = Receiver()
     receiver.consumer.transport_full()
     receiver.get(video(0, key=True), audio(5))
@@ -220,7 +220,7 @@ def test_what_waits_for_one_that_leaves_is_dropped() -> None:
     assert receiver.consumer.account.reasons() == {"closed": 2}
 
 
-def test_one_that_has_left_keeps_and_writes_nothing() -> None:
+def test_consumer_that_has_left_keeps_and_writes_nothing() -> None:
     """It may still be in the round of a batch, and its transport may still serve others."""
     receiver = Receiver()
     receiver.consumer.close()

@@ -291,7 +291,7 @@ def test_subscriber_that_stays_gets_the_waiting_frames() -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_what_waits_is_delivered_before_the_end_is_told(clean: bool) -> None:
+def test_waiting_frames_are_delivered_before_the_end_of_the_stream(clean: bool) -> None:
     harness = StreamHarness()
     receivers = [harness.add(pace) for pace in Pace]
     harness.send(*pictures(0, 40))
@@ -301,7 +301,7 @@ def test_what_waits_is_delivered_before_the_end_is_told(clean: bool) -> None:
     assert harness.timers == 0
 
 
-def test_what_waits_is_delivered_before_another_publisher_takes_over() -> None:
+def test_waiting_frames_are_delivered_before_another_publisher_takes_over() -> None:
     harness = StreamHarness(viewer=6.0, server=6.0)
     receivers = [harness.add(pace) for pace in Pace]
     harness.send(*pictures(0))

@@ -66,7 +66,7 @@ def test_quarter_of_the_audio_and_one_frame_make_room_at_a_time() -> None:
     assert taken(queue) == [audio(time) for time in range(5, 17)]
 
 
-def test_without_a_later_keyframe_all_video_goes_until_one_comes() -> None:
+def test_all_video_is_dropped_until_a_keyframe_comes() -> None:
     queue = queue_of(
         video(0, key=True, size=60), audio(1), video(2, size=60), limits=QueueLimits(max_bytes=100)
     )
@@ -82,7 +82,7 @@ def test_pictures_that_would_not_fit_anyway_cost_no_audio() -> None:
     assert taken(queue_of(*frames, limits=QueueLimits(max_bytes=100))) == [audio(0), audio(1), audio(3)]
 
 
-def test_over_its_time_the_queue_drops_likewise() -> None:
+def test_queue_over_its_time_drops_as_one_over_its_bytes() -> None:
     limits = QueueLimits(max_ms=100)
     queue = queue_of(video(0, key=True), video(50), video(90, key=True), video(100), limits=limits)
     assert len(queue) == 4
@@ -189,7 +189,7 @@ def test_the_startup_burst_goes_first_and_is_not_counted() -> None:
     assert taken(queue) == [*burst, video(540, size=90)]
 
 
-def test_what_is_left_of_the_burst_makes_room_like_everything_else() -> None:
+def test_rest_of_the_startup_burst_makes_room_like_other_frames() -> None:
     queue = queue_of(limits=QueueLimits(max_bytes=100))
     queue.begin(live(video_header(), video(0, key=True, size=500)))
     for frame in live(video(10, size=60), audio(20), video(30, size=60)):
@@ -293,7 +293,7 @@ steps = st.one_of(any_frame(), any_frame(), any_frame(), st.integers(1, 150))
 
 @settings(max_examples=rounds(80, full=400), deadline=None)
 @given(st.lists(any_frame(), max_size=8), st.lists(steps, max_size=60))
-def test_the_promises_hold_for_any_frames_and_takes(
+def test_any_frames_and_takes_balance_and_decode(
     burst: list[LiveFrame], taken: list[LiveFrame | int]
 ) -> None:
     watched = Watched()

@@ -57,7 +57,9 @@ def one_track(frame_type: int, packet_type: int, track: int) -> bytes:
     ],
     ids=lambda value: value.name if isinstance(value, FrameRole) else None,
 )
-def test_the_role_of_a_frame(kind: MediaKind, payload: bytes, role: FrameRole) -> None:
+def test_role_of_a_frame_follows_from_its_first_bytes(
+    kind: MediaKind, payload: bytes, role: FrameRole
+) -> None:
     frame = live_frame(MediaFrame(kind, 7, payload))
     assert frame.role is role
     assert frame.size == len(payload)

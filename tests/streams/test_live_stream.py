@@ -77,7 +77,7 @@ def test_a_late_joiner_of_an_audio_stream_waits_for_nothing() -> None:
     assert not player.waits_for_keyframe
 
 
-def test_a_late_joiner_waits_when_the_pictures_were_too_many_to_keep() -> None:
+def test_late_joiner_waits_for_a_keyframe_when_the_pictures_were_too_many_to_keep() -> None:
     stream = published_stream(StreamLimits(gop_bytes=15))
     stream.publish_frames([video(0, key=True), video(40)], 0.0)
     player = KeepingSubscriber()
@@ -85,7 +85,7 @@ def test_a_late_joiner_waits_when_the_pictures_were_too_many_to_keep() -> None:
     assert player.waits_for_keyframe
 
 
-def test_the_publishers_envelope_is_taken_off() -> None:
+def test_metadata_reaches_subscribers_without_set_data_frame() -> None:
     stream, player = watched_stream()
     stream.publish_frames(
         [data(3, with_set_data_frame(METADATA)), data(4, with_set_data_frame(b"other"))], 0.0
@@ -104,7 +104,7 @@ def test_metadata_that_is_taken_back_is_not_given_to_anyone() -> None:
     assert stream.metadata == {}
 
 
-def test_nothing_to_pass_on_is_not_passed_on() -> None:
+def test_empty_read_and_withdrawn_metadata_reach_no_subscriber() -> None:
     class Counting(KeepingSubscriber):
         batches = 0
 
@@ -194,7 +194,7 @@ def test_metadata_after_a_return_keeps_the_time_it_has() -> None:
 # -- publishers that come and go -----------------------------------------------------------------------------
 
 
-def test_subscribers_stay_and_time_goes_on() -> None:
+def test_subscribers_stay_and_timestamps_go_on_when_a_publisher_returns() -> None:
     stream, player = watched_stream()
     stream.publish_frames([video(10_000, key=True), audio(10_005)], 10.0)
     stream.publisher_left()

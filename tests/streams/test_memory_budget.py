@@ -27,11 +27,9 @@ KIB = 1024
 class Stalled(Consumer):
     """A player that takes nothing."""
 
-    def publisher_left(self) -> None:
-        """Part of the interface."""
+    def publisher_left(self) -> None: ...
 
-    def publisher_returned(self) -> None:
-        """Part of the interface."""
+    def publisher_returned(self) -> None: ...
 
 
 def send_group(stream: LiveStream, at: int, size: int) -> None:
@@ -72,7 +70,7 @@ class World:
         return player
 
 
-def test_nothing_gives_way_while_there_is_enough() -> None:
+def test_nothing_is_cut_back_while_there_is_enough_memory() -> None:
     world = World(100 * MEBIBYTE)
     stream = world.stream("a", MEBIBYTE)
     world.budget.look()
@@ -105,7 +103,7 @@ def test_publishers_that_have_gone_since_the_last_look_keep_nobody_out() -> None
     assert world.budget.take_publisher(), "none of them has made a stream"
 
 
-def test_what_publishers_may_send_at_once_is_kept_free_for_them() -> None:
+def test_room_for_the_next_frames_of_publishers_is_kept_free() -> None:
     """They are 40, each sends a keyframe of a megabyte now and then: nobody cuts one off in the middle of it."""
     world = World(100 * MEBIBYTE)
     for number in range(40):
@@ -186,7 +184,7 @@ def test_assembly_is_counted_as_it_arrives_and_never_goes_over_the_budget() -> N
     assert world.publishers.used == 0
 
 
-def test_outputs_count() -> None:
+def test_memory_of_outputs_counts_against_the_budget() -> None:
     world = World(10 * MEBIBYTE)
     world.budget.add_output(lambda: 9 * MEBIBYTE)
     world.budget.look()

@@ -32,7 +32,7 @@ def test_a_stream_has_one_publisher() -> None:
     assert {stream.key for stream in registry} == {"live/cam", "live/other"}
 
 
-def test_a_publisher_silent_for_5_seconds_gives_way() -> None:
+def test_publisher_silent_for_5_seconds_is_superseded() -> None:
     registry = StreamRegistry()
     silent, next_one = FakePublisher(), FakePublisher()
     stream = registry.publish("live/cam", silent, 0.0)
@@ -47,7 +47,7 @@ def test_a_publisher_silent_for_5_seconds_gives_way() -> None:
     assert player.told == ["begin", "left", "returned", "begin"]
 
 
-def test_the_silence_can_be_set() -> None:
+def test_silent_publisher_is_replaced_after_the_configured_time() -> None:
     registry = StreamRegistry(StreamLimits(silent_publisher=1.0))
     registry.publish("live/cam", FakePublisher(), 0.0)
     assert registry.publish("live/cam", FakePublisher(), 1.0).publisher is not None
@@ -138,7 +138,7 @@ class FailingObserver(KeepingObserver):
         raise ZeroDivisionError("planted")
 
 
-def test_observers_are_told_of_every_start_and_how_it_ended() -> None:
+def test_observers_are_notified_of_every_start_and_how_it_ended() -> None:
     registry, observer = StreamRegistry(), KeepingObserver()
     registry.add_observer(observer)
     publisher = FakePublisher()
@@ -157,7 +157,7 @@ def test_observers_are_told_of_every_start_and_how_it_ended() -> None:
     ]
 
 
-def test_failing_observer_is_logged_and_the_others_are_told() -> None:
+def test_failing_observer_is_logged_and_the_others_are_notified() -> None:
     registry, observer = StreamRegistry(), KeepingObserver()
     registry.add_observer(FailingObserver())
     registry.add_observer(observer)

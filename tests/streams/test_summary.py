@@ -76,7 +76,7 @@ def test_metadata_and_configuration_are_not_in_the_digest() -> None:
     assert list(record_of([header]).headers.values()) == [header.frame.payload]
 
 
-def test_the_newest_timestamp_of_all() -> None:
+def test_newest_timestamp_is_the_newest_of_all_deliveries() -> None:
     assert record_of([video(80)], [video(40)]).newest == 80
     assert record_of([video(80)], [video(81)]).newest == 81
     assert record_of([video(80), video(81)]).newest == 81
@@ -84,7 +84,7 @@ def test_the_newest_timestamp_of_all() -> None:
     assert record_of([]).newest is None
 
 
-def test_the_time_of_the_last_delivery() -> None:
+def test_time_is_that_of_the_last_delivery() -> None:
     assert record_of([video(0)], [video(40)]).last_time == 1.0
     assert DeliveryRecord().last_time is None
 

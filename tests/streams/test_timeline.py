@@ -32,7 +32,7 @@ def test_publisher_that_returns_at_once_is_still_later() -> None:
     assert timeline.place(0, True) == 1_001
 
 
-def test_several_returns_add_up() -> None:
+def test_timestamps_of_several_returns_follow_each_other() -> None:
     timeline = Timeline()
     timeline.resume(100, 1.0)
     assert timeline.place(0, True) == 1_100

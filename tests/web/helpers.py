@@ -201,6 +201,7 @@ class Web:
             refused_addresses=self.service.factory.refused_addresses,
             gate=Gate(tuple(authorizers), self.clock),
             recordings=recordings,
+            folders={"recordings": Path()},
         )
         self.service.startService()
         self.http.start()

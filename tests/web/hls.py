@@ -19,6 +19,7 @@ from tests.streams.helpers import FakePublisher
 from tests.web.helpers import STARTED_AT, Client, Response, Web, parse_response
 
 INDEX = "/live/film/index.m3u8"
+PLAYLIST = "/live/film/video0.m3u8"
 
 
 class HlsWeb(Web):
@@ -128,3 +129,11 @@ class Waiting:
         """The response, once it is there."""
         data = self.client.transport.value()
         return parse_response(data)[0] if data else None
+
+
+def watched() -> HlsWeb:
+    """With a stream of seven seconds."""
+    world = HlsWeb()
+    world.begin()
+    world.pass_time(7)
+    return world

@@ -87,7 +87,7 @@ def test_clients_behind_a_trusted_proxy_are_counted_by_the_address_that_it_names
     assert [status_of(client) for client in (first, second, again)] == [200, 200, 503]
 
 
-def test_nobody_else_may_name_an_address() -> None:
+def test_address_named_by_an_untrusted_client_is_ignored() -> None:
     web = web_with(max_event_readers_per_address=1, trusted_proxies=read_proxies(["10.0.0.0/8"]))
     assert status_of(ask(web, "/events", "192.0.2.9", "203.0.113.1")) == 200
     assert status_of(ask(web, "/events", "192.0.2.9", "203.0.113.2")) == 503

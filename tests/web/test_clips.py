@@ -16,7 +16,7 @@ from tests.mp4.box_reader import boxes
 from tests.mp4.encoded import audio_clip, decoded_count, demuxed, video_clip
 from tests.web.helpers import STARTED_AT, Client, Response
 from tests.web.hls import HlsWeb
-from tests.web.recordings.test_recorded_media import repeated
+from tests.web.recordings.recorded import repeated
 
 SECONDS = 12
 

@@ -54,7 +54,7 @@ def test_greeting_has_all_that_a_page_needs_to_draw_itself() -> None:
     assert hello["history"]["destinations"] == {"far": [None, 0.0, 0.0, 0.0]}
     assert hello["events"][-1]["event"] == "connection_opened"
     assert hello["events"][-1]["sentence"] == "Connection c000001 accepted from 192.0.2.1:50000"
-    assert hello["events"][-1]["level"] == "info"
+    assert hello["events"][-1]["level"] == "debug"
     assert status["streams"]["live/test"]["live"] is True
     assert status["destinations"]["far"]["status"] == "disabled"
     assert status["health"]["streams"] == 1

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
-from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
-from zope.interface import provider
 
 from rtmprelay.outputs.hls import segment_writer
 from rtmprelay.outputs.hls.settings import HlsLimits, HlsSettings
@@ -18,20 +15,6 @@ from tests.web.hls import HlsWeb
 
 #: So little memory that most of a minute is on the disk.
 LITTLE = HlsLimits(hls_bytes=60_000)
-
-
-@pytest.fixture
-def caught_log() -> Iterator[list[str]]:
-    """What is logged, as text."""
-    lines: list[str] = []
-
-    @provider(ILogObserver)
-    def observe(event: LogEvent) -> None:
-        lines.append(formatEvent(event))
-
-    globalLogPublisher.addObserver(observe)
-    yield lines
-    globalLogPublisher.removeObserver(observe)
 
 
 def world(folder: Path, window: float = 60.0, begin_at: float = 0.0) -> HlsWeb:

@@ -65,17 +65,14 @@ def test_each_video_track_is_a_variant() -> None:
     web.checker.assert_clean()
 
 
-def test_streams_under_several_names_are_variants_of_one() -> None:
-    group = VariantGroup.read("live/*_{low,high}")
-    web = HlsWeb(HlsSettings(match=("*",), variants=(group,)))
-    streams = {key: web.publish(f"live/film_{key}", BOTH) for key in ("low", "high")}
-    frames = {
-        key: [
-            MediaFrame(one.kind, one.timestamp_ms, one.payload + bytes(size))
-            for one in interleaved(pictures(12), packets(12))
-        ]
-        for key, size in (("low", 100), ("high", 2000))
-    }
+def large(frames: list[MediaFrame]) -> list[MediaFrame]:
+    return [MediaFrame(one.kind, one.timestamp_ms, one.payload + bytes(2000)) for one in frames]
+
+
+def web_with_variants(frames: dict[str, list[MediaFrame]]) -> HlsWeb:
+    """A presentation of two streams, each of which has sent its frames of eight seconds."""
+    web = HlsWeb(HlsSettings(match=("*",), variants=(VariantGroup.read("live/*_{low,high}"),)))
+    streams = {key: web.publish(f"live/film_{key}", BOTH) for key in frames}
     for _ in range(80):
         web.clock.advance(0.1)
         now = web.clock.seconds()
@@ -84,6 +81,11 @@ def test_streams_under_several_names_are_variants_of_one() -> None:
             if due:
                 del frames[key][: len(due)]
                 stream.publish_frames(due, now)
+    return web
+
+
+def test_streams_under_several_names_are_variants_of_one() -> None:
+    web = web_with_variants({"low": interleaved(pictures(12), packets(12)), "high": large(pictures(12))})
     text = web.get("/live/film/index.m3u8").body.decode()
     web.checker.add("http://relay/live/film/index.m3u8", text)
     variants = read_playlist(text).variants
@@ -101,3 +103,17 @@ def test_streams_under_several_names_are_variants_of_one() -> None:
     web.checker.assert_clean()
     assert web.get("/live/film_low/index.m3u8").status == 200
     assert web.get("/live/other/index.m3u8").status == 404
+
+
+def test_variant_with_keyframes_at_another_distance_is_left_out_and_the_log_says_so_once(
+    caught_log: list[str],
+) -> None:
+    web = web_with_variants({"low": pictures(12), "high": pictures(12, gop=4.0)})
+    for _ in range(3):
+        text = web.get("/live/film/index.m3u8").body.decode()
+        uris = [uri.partition("?")[0] for _, uri in read_playlist(text).variants]
+        assert uris == ["../film_low/video0.m3u8"]
+    (line,) = [line for line in caught_log if "is no variant of" in line]
+    assert "live/film_high" in line
+    # It can be watched by its own name.
+    assert web.get("/live/film_high/index.m3u8").status == 200

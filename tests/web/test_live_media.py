@@ -51,7 +51,7 @@ def test_head_says_that_the_stream_is_there(path: str) -> None:
 
 
 @BOTH
-def test_other_pages_may_read_it_if_the_operator_says_so(path: str) -> None:
+def test_media_has_cors_headers_for_allowed_origins_only(path: str) -> None:
     web = MediaWeb(HttpSettings(cors=("https://tv.example",)))
     allowed = web.watch(path, origin="https://tv.example")
     assert allowed.response.headers["access-control-allow-origin"] == "https://tv.example"
@@ -77,7 +77,7 @@ def test_stream_allows_get_head_and_options_only() -> None:
     assert web.request("OPTIONS", "/live/test.mp4").headers["allow"] == "GET, HEAD, OPTIONS"
 
 
-def test_so_many_may_watch_and_no_more() -> None:
+def test_viewer_over_max_viewers_is_refused_until_one_leaves() -> None:
     """A viewer that leaves makes room."""
     web = MediaWeb(media=LiveMediaSettings(max_viewers=2))
     first, _ = web.watch(), web.watch("/live/test.mp4")
@@ -119,7 +119,7 @@ def test_a_reader_counts_as_a_player(path: str) -> None:
 
 
 @BOTH
-def test_what_a_reader_gets_is_told_from_time_to_time(path: str) -> None:
+def test_statistics_of_a_viewer_are_published_every_interval(path: str) -> None:
     web = MediaWeb(media=LiveMediaSettings(statistics_interval=5))
     web.watch(path)
     for second in range(11):
@@ -146,7 +146,7 @@ def test_client_that_leaves_is_forgotten(path: str) -> None:
 
 
 @BOTH
-def test_it_ends_when_the_stream_ends(path: str) -> None:
+def test_response_ends_with_the_stream_and_the_connection_stays(path: str) -> None:
     """The connection stays, for the next request."""
     web = MediaWeb()
     watcher = web.watch(path)
@@ -163,7 +163,7 @@ def test_it_ends_when_the_stream_ends(path: str) -> None:
 
 
 @BOTH
-def test_an_old_client_is_told_the_end_by_closing(path: str) -> None:
+def test_connection_of_an_http_1_0_client_is_closed_at_the_end(path: str) -> None:
     web = MediaWeb()
     watcher = web.watch(path, "1.0")
     response = watcher.response
@@ -174,7 +174,7 @@ def test_an_old_client_is_told_the_end_by_closing(path: str) -> None:
 
 
 @BOTH
-def test_what_waits_is_delivered_before_the_end(path: str) -> None:
+def test_waiting_frames_are_delivered_before_the_end(path: str) -> None:
     web = MediaWeb()
     watcher = web.watch(path)
     watcher.transport.stalled = True

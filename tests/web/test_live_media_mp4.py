@@ -64,7 +64,7 @@ def test_nothing_is_sent_before_the_tracks_are_known() -> None:
     assert [data for _, data in watcher.samples(AUDIO)] == [b"sound"]
 
 
-def test_what_was_promised_and_does_not_come_is_left_out() -> None:
+def test_track_that_is_announced_and_does_not_come_is_left_out() -> None:
     web = MediaWeb()
     web.stream = web.publish("live/new", START[:2])
     watcher = web.watch("/live/new.mp4")

@@ -69,7 +69,7 @@ class MediaGateTests(SynchronousTestCase):
         assert (told.connection, told.stream, told.reason) == ("h000001", "live/test", "not you")
         assert "MARKED" not in repr(web.told.events)
 
-    def test_refused_without_credentials(self) -> None:
+    def test_refusal_without_credentials_is_401(self) -> None:
         response = GatedWeb(Answering(NO)).watch().response
         assert response.error == (401, "unauthorized")
         assert response.headers["www-authenticate"] == 'Bearer realm="rtmprelay"'
@@ -84,7 +84,7 @@ class MediaGateTests(SynchronousTestCase):
     def test_allowed_viewer_of_a_missing_stream_gets_404(self) -> None:
         assert GatedWeb(Answering()).watch("/live/nothing.flv?key=x").response.error == (404, "not_found")
 
-    def test_head_is_asked_too(self) -> None:
+    def test_head_request_is_authorized_too(self) -> None:
         for verdict, status in ((ALLOWED, 200), (NO, 403)):
             web = GatedWeb(Answering(verdict))
             client = Watcher(web)
@@ -114,7 +114,7 @@ class MediaGateTests(SynchronousTestCase):
         web.clock.advance(9)
         assert watcher.response.error == (403, "forbidden")
 
-    def test_without_authorizers_nothing_is_different(self) -> None:
+    def test_media_is_open_without_authorizers(self) -> None:
         web = GatedWeb()
         assert web.watch().flv
 

@@ -280,12 +280,13 @@ def test_reactor_lag_has_a_histogram_and_the_largest_of_a_minute() -> None:
     assert clock.getDelayedCalls() == []
 
 
-def test_service_without_http_has_only_the_timer_of_the_memory_budget() -> None:
+def test_service_without_http_has_only_the_timers_of_the_memory_budget_and_of_summaries() -> None:
     clock = Clock()
     service = RelayService(RelayConfig(listen=()), clock)
     service.startService()
     assert service.http is None
     service.memory.stop()
+    service.summaries.stop()
     assert clock.getDelayedCalls() == []
 
 

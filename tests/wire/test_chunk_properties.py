@@ -66,9 +66,14 @@ SMALL_LIMITS = ConnectionLimits(message_size=2000, assembly_size=600, chunk_stre
 
 
 @given(st.data(), st.one_of(st.binary(max_size=400), HEADER_LIKE))
-def test_arbitrary_bytes_raise_only_remote_protocol_errors(data: st.DataObject, incoming: bytes) -> None:
+def test_arbitrary_bytes_stay_within_the_limits_or_raise_remote_protocol_errors(
+    data: st.DataObject, incoming: bytes
+) -> None:
+    reader = ChunkReader(SMALL_LIMITS)
     with contextlib.suppress(RemoteProtocolError):
-        feed_all(ChunkReader(SMALL_LIMITS), data.draw(splits(incoming)))
+        found = feed_all(reader, data.draw(splits(incoming)))
+        assert all(len(message.payload) <= SMALL_LIMITS.message_size for message in found)
+        assert 0 <= reader.unfinished <= SMALL_LIMITS.assembly_size
 
 
 @given(st.data(), HEADER_LIKE)

@@ -266,15 +266,23 @@ def test_more_parts_than_the_limit_are_refused() -> None:
 
 @settings(max_examples=rounds(200, full=1000))
 @given(st.sampled_from([*range(24), 255]), st.binary(max_size=60))
-def test_arbitrary_payloads_raise_only_remote_protocol_errors(type_id: int, payload: bytes) -> None:
+def test_arbitrary_payloads_are_control_or_command_messages_or_raise_remote_protocol_errors(
+    type_id: int, payload: bytes
+) -> None:
     with contextlib.suppress(RemoteProtocolError):
-        from_raw(RawMessage(type_id, 0, 0, payload))
+        message = from_raw(RawMessage(type_id, 0, 0, payload))
+        assert (message is not None) == (type_id in {3, 4, 5, 6, 17, 20})
+        assert isinstance(message, Command) == (type_id in {17, 20})
 
 
 @given(st.binary(max_size=80))
-def test_arbitrary_commands_with_a_name_raise_only_remote_protocol_errors(payload: bytes) -> None:
+def test_arbitrary_arguments_leave_the_name_of_a_command_or_raise_remote_protocol_errors(
+    payload: bytes,
+) -> None:
     with contextlib.suppress(RemoteProtocolError):
-        from_raw(RawMessage(20, 0, 0, amf0.encode("play") + payload))
+        message = from_raw(RawMessage(20, 0, 0, amf0.encode("play") + payload))
+        assert isinstance(message, Command)
+        assert message.name == "play"
 
 
 @given(st.binary(max_size=120), st.integers(0, 2**32 - 1))

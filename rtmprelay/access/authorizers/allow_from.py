@@ -57,7 +57,6 @@ class AllowFrom:
     origins: dict[Action, Origins]
 
     def authorize(self, request: AccessRequest) -> Verdict:
-        """Whether the address may do this."""
         return ALLOWED if self.origins[request.action].include(request.host) else _REFUSED
 
 

@@ -115,7 +115,6 @@ class JwtAuthorizer:
         self._log.info("{path} was read again: {keys} keys", path=str(self._path), keys=len(self._keys))
 
     def authorize(self, request: AccessRequest) -> Verdict:
-        """Whether the client's token allows the request."""
         token = request.credentials.parameter(*TOKEN_NAMES)
         if token is None:
             return _NO_TOKEN

@@ -178,7 +178,6 @@ class KeysFile:
 
 
 def make_keys_file(argument: str, reactor: Any) -> KeysFile:
-    """The authorizer for `PATH`."""
     if not argument:
         raise ConfigError("the name of the file is missing: keys-file:PATH is expected")
 

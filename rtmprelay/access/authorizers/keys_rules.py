@@ -73,7 +73,6 @@ class KeysRules:
 
 
 def parse_keys(text: str) -> KeysRules:
-    """Parse the text of a keys file."""
     try:
         document = json.loads(text, object_pairs_hook=_without_duplicates)
     except RecursionError:

@@ -104,7 +104,6 @@ class AnswerCache(Generic[_T]):
         return answer
 
     def put(self, answer: _T, *question: str) -> None:
-        """Remember the answer to a question."""
         if self._lifetime <= 0:
             return
         digest = self._digest(question)

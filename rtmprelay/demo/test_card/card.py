@@ -82,7 +82,6 @@ def timestamp_of(number: int) -> int:
 
 
 def beeps_at(timestamp_ms: int) -> bool:
-    """Whether there is a beep at this time."""
     return timestamp_ms % 1000 < BEEP_MS
 
 

@@ -269,7 +269,6 @@ def _unit(first: int, parts: list[str]) -> bytes:
 
 
 def sequence_parameters(form: PictureFormat) -> bytes:
-    """The parameters of all pictures."""
     return _unit(
         _SEQUENCE_PARAMETERS,
         [
@@ -322,7 +321,7 @@ def _usability(form: PictureFormat) -> tuple[str, ...]:
 
 
 def picture_parameters() -> bytes:
-    """The parameters of the coding of a picture."""
+    """The quantizers and the kind of code (PPS)."""
     return _unit(
         _PICTURE_PARAMETERS,
         [

@@ -71,7 +71,7 @@ class HlsViewer:
         self.has_ended = False
         self.began = self.asked_at = now
         self.waiting = 0
-        self.report = PlayReport(connection, stream.key, self, now)
+        self.report = PlayReport(connection, stream.key, self, now, client.peer)
         self.startup: float | None = None
         self.starvations = 0
         self.throughput_kbps: int | None = None

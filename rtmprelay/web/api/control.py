@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import parse_qsl, quote
 
 from twisted.internet.defer import Deferred
@@ -22,6 +22,9 @@ from rtmprelay.web.server.request import (
     until_gone,
 )
 from rtmprelay.web.server.responses import Headers, HttpError, Response, document
+
+if TYPE_CHECKING:
+    from rtmprelay.destinations.preflight import CheckReport
 
 #: A position in the configuration file, as a path from its root.
 _POSITION = re.compile(r" @ \$(?:\.([^;]+))?(?=;|$)")
@@ -43,41 +46,57 @@ class ConflictError(ConfigError):
     """The change conflicts with what there is already."""
 
 
+class BusyError(ConfigError):
+    """There is too much of this going on already."""
+
+
 class ControllableRelay(Protocol):
     """What the HTTP part changes in the relay. A `ConfigError` says what is wrong with a change."""
 
     @property
-    def events(self) -> EventBus:
-        """Where events are published."""
+    def events(self) -> EventBus: ...
 
     @property
-    def destination_count(self) -> int:
-        """How many destinations there are."""
+    def destination_count(self) -> int: ...
 
     def add_destination(self, entry: Mapping[str, object], lasting: bool) -> Deferred[str]:
         """Add a destination, described as in the configuration file; fires with its name."""
 
-    def remove_destination(self, name: str, lasting: bool) -> Deferred[None]:
-        """Remove a destination."""
+    def remove_destination(self, name: str, lasting: bool) -> Deferred[None]: ...
 
-    def enable_destination(self, name: str, enabled: bool, lasting: bool) -> Deferred[None]:
-        """Enable or disable a destination."""
+    def enable_destination(self, name: str, enabled: bool, lasting: bool) -> Deferred[None]: ...
+
+    def destination_settings(self, name: str) -> Mapping[str, object]:
+        """The settings of a destination, without its key."""
+
+    def change_destination(self, name: str, fields: Mapping[str, object], lasting: bool) -> Deferred[None]:
+        """Replace some settings of a destination."""
+
+    def check_destination(self, name: str) -> Deferred[Sequence[CheckReport]]:
+        """Try a destination out."""
+
+    def check_entry(self, entry: Mapping[str, object]) -> Deferred[Sequence[CheckReport]]:
+        """Try a destination out that is not there yet."""
+
+    def start_recording(self, key: str) -> None:
+        """Record a live stream."""
+
+    def stop_recording(self, key: str) -> None:
+        """Complete the recording of a stream."""
 
     def reconnect_destination(self, name: str) -> None:
         """Close a destination's connections, or stop waiting for the next attempt, and connect now."""
 
     def drain(self) -> None:
-        """Take nobody new, and send everybody away little by little."""
+        """Accept no new clients, and disconnect the others little by little."""
 
     @property
-    def pull_count(self) -> int:
-        """How many pulls there are."""
+    def pull_count(self) -> int: ...
 
     def add_pull(self, entry: Mapping[str, object]) -> str:
         """Add a pull, described as in the configuration file; returns its name."""
 
-    def remove_pull(self, name: str) -> None:
-        """Remove a pull."""
+    def remove_pull(self, name: str) -> None: ...
 
     def end_publish(self, key: str) -> None:
         """Disconnect the publisher of a stream."""
@@ -137,16 +156,29 @@ class Control:
 
         async def update(request: RelayRequest) -> Response:
             fields = read_json_object(request)
-            refuse_unknown(fields, ("enabled", "lasting"))
             lasting = take_flag(fields, "lasting", default=False)
-            return await self._enable(request, name, take_flag(fields, "enabled"), lasting)
+            enabled = take_flag(fields, "enabled") if "enabled" in fields else None
+            if not fields and enabled is None:
+                raise HttpError(
+                    400, "nothing is to be changed: give 'enabled', 'url', 'match' or another field"
+                )
+            if fields:
+                await self._relay.change_destination(name, fields, lasting)
+                self._applied(request, "destination changed", name)
+            return (
+                self._destination(name)
+                if enabled is None
+                else await self._enable(request, name, enabled, lasting)
+            )
 
         return self._change(request, update)
 
     def act_on_destination(self, request: RelayRequest, name: str, action: str) -> Deferred[Response]:
-        """POST /destinations/{name}/enable, /disable, /reconnect"""
+        """POST /destinations/{name}/enable, /disable, /reconnect, /check"""
 
         async def act(request: RelayRequest) -> Response:
+            if action == "check":
+                return self._checked(request, name, await self._relay.check_destination(name))
             if action != "reconnect":
                 return await self._enable(request, name, action == "enable", lasting=False)
             self._relay.reconnect_destination(name)
@@ -165,6 +197,36 @@ class Control:
         if destination is None:
             raise NotThereError(f"there is no destination {name!r} any more")
         return Response(document(destination), status, headers=headers, cross_origin=False)
+
+    def destination_settings(self, name: str) -> Response:
+        """GET /destinations/{name}/settings"""
+        try:
+            return Response(document(self._relay.destination_settings(name)), cross_origin=False)
+        except NotThereError as error:
+            raise HttpError(404, str(error)) from None
+
+    def check(self, request: RelayRequest) -> Deferred[Response]:
+        """POST /check: tries a destination out that is not there yet"""
+
+        async def check(request: RelayRequest) -> Response:
+            entry = read_json_object(request)
+            # The name is for errors only.
+            entry.setdefault("name", "the destination")
+            return self._checked(request, str(entry["name"]), await self._relay.check_entry(entry))
+
+        return self._change(request, check)
+
+    def _checked(self, request: RelayRequest, name: str, reports: Sequence[CheckReport]) -> Response:
+        self._applied(request, "destination tried out", name)
+        return Response(
+            document(
+                {
+                    "succeeded": all(report.succeeded for report in reports),
+                    "addresses": [check_json(report) for report in reports],
+                }
+            ),
+            cross_origin=False,
+        )
 
     def drain(self, request: RelayRequest) -> Deferred[Response]:
         """POST /drain"""
@@ -215,6 +277,19 @@ class Control:
 
         return self._change(request, end)
 
+    def record(self, request: RelayRequest, key: str, wanted: bool) -> Deferred[Response]:
+        """POST and DELETE /streams/{app}/{name}/recording"""
+
+        async def record(request: RelayRequest) -> Response:
+            if wanted:
+                self._relay.start_recording(key)
+            else:
+                self._relay.stop_recording(key)
+            self._applied(request, "recording started" if wanted else "recording stopped", key)
+            return _NO_CONTENT
+
+        return self._change(request, record)
+
     # -- players ---------------------------------------------------------------------------------------------
 
     def end_play(self, request: RelayRequest, connection: str) -> Deferred[Response]:
@@ -245,12 +320,31 @@ class Control:
             raise HttpError(404, str(error)) from None
         except ConflictError as error:
             raise HttpError(409, str(error)) from None
+        except BusyError as error:
+            raise HttpError(503, str(error), ((b"Retry-After", b"5"),)) from None
         except ConfigError as error:
             raise HttpError(400, _without_position(str(error))) from None
 
     def _applied(self, request: RelayRequest, action: str, target: str) -> None:
         self._status.invalidate()
         self._relay.events.publish(ControlApplied(peer=request.peer, action=action, target=target))
+
+
+def check_json(report: CheckReport) -> dict[str, object]:
+    """The steps of trying out one address."""
+    return {
+        "address": report.address,
+        "succeeded": report.succeeded,
+        "steps": [
+            {
+                "name": step.name,
+                "seconds": round(step.seconds, 3),
+                "problem": step.problem,
+                "detail": step.detail,
+            }
+            for step in report.steps
+        ],
+    }
 
 
 def _without_position(message: str) -> str:

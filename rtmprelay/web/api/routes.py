@@ -22,7 +22,7 @@ FindMedia = Callable[[list[str]], "Route | None"]
 RESERVED = frozenset({"assets", "destinations", "pulls", "streams"})
 
 #: What POST can do to a destination.
-DESTINATION_ACTIONS = ("enable", "disable", "reconnect")
+DESTINATION_ACTIONS = ("enable", "disable", "reconnect", "check")
 
 _KNOWN_PATHS = "/, /health, /streams, /destinations, /pulls, /cluster, /recordings, /events, /metrics, /control, /APP/NAME.flv or .mp4 and /APP/NAME/index.m3u8 are known"
 
@@ -92,6 +92,8 @@ class Routes:
                 {b"GET": lambda _: status.pulls().addCallback(Response), b"POST": control.add_pull}
             ),
             ("cluster",): read_only(lambda _: Response(document(status.cluster()))),
+            ("check",): Route({b"POST": control.check}, cross_origin=False),
+            ("players",): read_only(status.players),
             ("drain",): Route({b"POST": control.drain}, cross_origin=False),
             ("health", "live"): read_only(lambda _: Response(document({"live": True}))),
             ("health", "ready"): read_only(self._ready),
@@ -101,7 +103,6 @@ class Routes:
         }
 
     def respond(self, request: RelayRequest) -> Result:
-        """Answer a request."""
         if self._access.asks_readers and not self._is_for_everybody(request.segments):
             return until_gone(request, self._respond_to_reader(request))
         return self._answer(request)
@@ -115,7 +116,7 @@ class Routes:
         return answer(request, self.find, b"GET, HEAD, POST, PATCH, DELETE, OPTIONS")
 
     def _is_for_everybody(self, segments: list[str]) -> bool:
-        """Media asks the authorizers, and whether the server is alive is no secret."""
+        """Media asks the authorizers instead, and whether the server is alive is no secret."""
         if segments[0] == "health":
             return len(segments) > 1
         if segments[0] in RESERVED:
@@ -152,6 +153,9 @@ class Routes:
         if len(rest) > 1 and rest[-1] in DESTINATION_ACTIONS and self._status.destination(name) is None:
             target, action = "/".join(rest[:-1]), rest[-1]
             return Route({b"POST": lambda request: self._control.act_on_destination(request, target, action)})
+        if len(rest) > 1 and rest[-1] == "settings" and self._status.destination(name) is None:
+            shown = "/".join(rest[:-1])
+            return read_only(lambda _: self._control.destination_settings(shown), cross_origin=False)
         return Route(
             {
                 b"GET": lambda _: self._read_destination(name),
@@ -190,6 +194,14 @@ class Routes:
         if len(rest) > 1 and rest[-1] == "publisher" and self._status.stream(key) is None:
             published = "/".join(rest[:-1])
             return Route({b"DELETE": lambda request: self._control.end_publish(request, published)})
+        if len(rest) > 1 and rest[-1] == "recording" and self._status.stream(key) is None:
+            recorded = "/".join(rest[:-1])
+            return Route(
+                {
+                    b"POST": lambda request: self._control.record(request, recorded, True),
+                    b"DELETE": lambda request: self._control.record(request, recorded, False),
+                }
+            )
         return read_only(lambda _: self._read_stream(key))
 
     def _read_stream(self, key: str) -> Response:

@@ -149,7 +149,6 @@ class RateSampler:
             self._sampling.stop()
 
     def sample(self) -> None:
-        """Take one sample of everything."""
         now = self._clock.seconds()
         self.samples += 1
         live = {stream.key: stream for stream in self._registry}
@@ -173,12 +172,10 @@ class RateSampler:
             del self._destinations[name]
 
     def stream_rates(self, key: str) -> StreamRates:
-        """What a stream receives now."""
         meter = self._streams.get(key)
         return StreamRates() if meter is None else meter.stream_rates()
 
     def destination_kbps(self, name: str) -> float | None:
-        """What is sent to a destination now."""
         meter = self._destinations.get(name)
         return None if meter is None else meter.rates()[0]
 

@@ -146,6 +146,7 @@ def destination_json(status: DestinationStatus, now: Now, kbps: float | None, la
         "connect_time": iso_time(status.connect_time),
         "connected_duration": _connected_duration(status, now),
         "reconnect_count": status.reconnect_count,
+        "failures": status.failures,
         "match": status.match,
         "lasting": lasting,
         "metadata": dict(status.metadata),
@@ -170,11 +171,12 @@ def _outlet_json(outlet: OutletStatus) -> Json:
         "bytes_sent": outlet.bytes_sent,
         "connect_time": iso_time(outlet.connect_time),
         "reconnect_count": outlet.reconnect_count,
+        "failures": outlet.failures,
     }
 
 
 def refused_address_json(refused: RefusedAddress, now: Now) -> Json:
-    """An address that was over a limit, and what to set if that should not be."""
+    """An address that exceeded a limit, and what to set if many clients share it."""
     return {
         "address": refused.address,
         "limit": refused.limit,
@@ -185,7 +187,7 @@ def refused_address_json(refused: RefusedAddress, now: Now) -> Json:
 
 
 def memory_json(memory: MemoryBudget) -> Json:
-    """What is used of the memory budget, and what gives way now."""
+    """What is used of the memory budget, and what is cut back now."""
     used = memory.used
     return {
         "budget": memory.most,

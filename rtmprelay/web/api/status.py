@@ -12,6 +12,8 @@ from twisted.internet.interfaces import IReactorTime
 from rtmprelay import __version__
 from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.registry import StreamRegistry
+from rtmprelay.web.api.machine_use import MachineUse
+from rtmprelay.web.api.players import players_pieces, stream_in_query
 from rtmprelay.web.api.sampling import RateSampler
 from rtmprelay.web.api.shapes import (
     Json,
@@ -25,8 +27,10 @@ from rtmprelay.web.api.shapes import (
     refused_address_json,
     stream_json,
 )
+from rtmprelay.web.server.request import RelayRequest
 from rtmprelay.web.server.responses import (
     API_VERSION,
+    Response,
     entry_pieces,
     iso_time,
     list_pieces,
@@ -49,34 +53,29 @@ class RelayView(Protocol):
     """What the HTTP part reads of the relay."""
 
     @property
-    def registry(self) -> StreamRegistry:
-        """The streams."""
+    def registry(self) -> StreamRegistry: ...
 
     @property
-    def connections(self) -> int:
-        """How many RTMP connections are open."""
+    def connections(self) -> int: ...
 
     @property
-    def connections_refused(self) -> int:
-        """How many RTMP connections were refused so far."""
+    def connections_refused(self) -> int: ...
 
     def refusals_by_limit(self) -> Mapping[str, int]:
         """How many connections and players were refused so far, by the limit they would have exceeded."""
 
     def refused_addresses(self) -> Sequence[RefusedAddress]:
-        """Addresses that were over a limit for one address in the last minutes."""
+        """Addresses that exceeded a limit for one address in the last minutes."""
 
     @property
     def warnings(self) -> Sequence[str]:
         """What the operator should know about how the server was started."""
 
     @property
-    def memory(self) -> MemoryBudget:
-        """What streams and connections use, and what gives way if that is too much."""
+    def memory(self) -> MemoryBudget: ...
 
     @property
-    def destination_count(self) -> int:
-        """How many destinations there are."""
+    def destination_count(self) -> int: ...
 
     def destination_statuses(self) -> Iterable[DestinationStatus]:
         """The status of each destination, computed one by one."""
@@ -87,8 +86,7 @@ class RelayView(Protocol):
     def destination_bytes(self) -> Mapping[str, int]:
         """The bytes sent to each destination. Called once a second, so it computes nothing else."""
 
-    def destination_streams(self) -> Mapping[str, Sequence[str]]:
-        """The keys of the streams that are sent to each destination."""
+    def destination_streams(self) -> Mapping[str, Sequence[str]]: ...
 
     def cluster_status(self) -> Mapping[str, object]:
         """The nodes of the cluster and where its streams are; nothing without one."""
@@ -96,8 +94,7 @@ class RelayView(Protocol):
     def not_ready_because(self) -> str | None:
         """Why new clients should go elsewhere; None if they are welcome."""
 
-    def pull_statuses(self) -> Iterable[PullStatus]:
-        """The status of each pull."""
+    def pull_statuses(self) -> Iterable[PullStatus]: ...
 
     def pull_status(self, name: str) -> PullStatus | None:
         """The status of one pull; None if there is none of this name."""
@@ -108,11 +105,9 @@ class RelayView(Protocol):
     def rtmp_ports(self) -> Sequence[tuple[str, int]]:
         """The RTMP listeners: `rtmp` or `rtmps`, and the port."""
 
-    def recording_statuses(self) -> Sequence[RecordingStatus]:
-        """The status of each recording."""
+    def recording_statuses(self) -> Sequence[RecordingStatus]: ...
 
-    def recording_totals(self) -> RecordingTotals:
-        """What all recordings so far have written and dropped."""
+    def recording_totals(self) -> RecordingTotals: ...
 
 
 class StatusDocuments:
@@ -120,6 +115,7 @@ class StatusDocuments:
 
     Args:
         is_hls: Whether the stream with this key can be watched as HLS.
+        machine: What the process uses, and how full its disks are.
     """
 
     def __init__(
@@ -130,9 +126,11 @@ class StatusDocuments:
         clock: IReactorTime,
         wall_clock: Callable[[], float] = time.time,
         is_hls: Callable[[str], bool] = lambda _: False,
+        machine: MachineUse | None = None,
     ) -> None:
         self._relay = relay
         self._is_hls = is_hls
+        self._machine = machine or MachineUse(clock)
         self._sampler = sampler
         self._scheduler = scheduler
         self._clock = clock
@@ -165,7 +163,6 @@ class StatusDocuments:
         return self._clock.seconds() - self._began
 
     def rtmp_ports(self) -> list[Json]:
-        """The RTMP listeners."""
         return [{"scheme": scheme, "port": port} for scheme, port in self._relay.rtmp_ports()]
 
     # -- documents -------------------------------------------------------------------------------------------
@@ -189,6 +186,12 @@ class StatusDocuments:
         """The same with the files in the folder, as pieces of JSON."""
         return self._scheduler.collect(self._recordings_pieces(files)).addCallback(b"".join)
 
+    def players(self, request: RelayRequest) -> Deferred[Response]:
+        """Who watches a stream, or any."""
+        now = self._now()
+        pieces = players_pieces(self._relay.registry, now, _head(now), stream_in_query(request))
+        return self._scheduler.collect(pieces).addCallback(lambda made: Response(b"".join(made)))
+
     def everything(self) -> Deferred[bytes]:
         """What the dashboard shows: health, streams and destinations."""
         return self._everything.get()
@@ -204,11 +207,9 @@ class StatusDocuments:
         return None if status is None else self._destination(status, self._now())
 
     def cluster(self) -> Json:
-        """The cluster as this node knows it."""
         return dict(self._relay.cluster_status())
 
     def not_ready_because(self) -> str | None:
-        """Why new clients should go elsewhere."""
         return self._relay.not_ready_because()
 
     def pull(self, name: str) -> Json | None:
@@ -316,6 +317,7 @@ class StatusDocuments:
             "players": sum(1 for stream in streams for _ in stream.players),
             "warnings": list(self._relay.warnings),
             "memory": memory_json(self._relay.memory),
+            "machine": self._machine.fields(),
             "refused_addresses": [
                 refused_address_json(refused, now) for refused in self._relay.refused_addresses()
             ],

@@ -11,6 +11,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rtmprelay import __version__
+from rtmprelay.web.api.machine_use import MachineUse
 from rtmprelay.web.api.sampling import INTERVAL, RateSampler
 from rtmprelay.web.api.status import StatusDocuments
 from rtmprelay.web.events.recent import RecentEvents
@@ -65,7 +66,6 @@ class Round:
 
 
 def set_headers(request: RelayRequest) -> None:
-    """Set the headers of an event stream."""
     request.setHeader(b"Content-Type", b"text/event-stream; charset=utf-8")
     request.setHeader(b"Cache-Control", b"no-store")
     # Keeps nginx from buffering the events.
@@ -166,9 +166,11 @@ class EventStream:
         scheduler: HttpScheduler,
         clock: IReactorTime,
         quota: AddressQuota,
+        machine: MachineUse,
     ) -> None:
         self._settings = settings
         self._quota = quota
+        self._machine = machine
         self._status = status
         self._sampler = sampler
         self._recent = recent
@@ -240,9 +242,14 @@ class EventStream:
                 *small_fields({"interval": INTERVAL}),
                 ("streams", entry_pieces(streams.items())),
                 ("destinations", entry_pieces(destinations.items())),
+                ("machine", entry_pieces(self._machine_history())),
             ]
         )
         return object_pieces([*small_fields(head), ("history", history), ("events", events)])
+
+    def _machine_history(self) -> Iterator[tuple[str, object]]:
+        yield "cpu_percent", list(self._machine.cpu_history)
+        yield "memory_bytes", list(self._machine.memory_history)
 
     def _remove(self, client: EventClient) -> None:
         self._clients.pop(client, None)

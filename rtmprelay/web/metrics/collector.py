@@ -17,6 +17,7 @@ from rtmprelay import __version__
 from rtmprelay.events import ConnectRefused, PlayRefused, PublishRefused
 from rtmprelay.streams.accounting import AudienceAccount, DropReason
 from rtmprelay.streams.live_stream import StreamCounters
+from rtmprelay.web.api.machine_use import MachineUse
 from rtmprelay.web.api.sampling import RateSampler
 from rtmprelay.web.api.status import RelayView
 from rtmprelay.web.metrics.measurements import OTHER, EventCounts, ReactorLag, StreamLabels, totals_of
@@ -87,6 +88,7 @@ class RelayCollector(Collector):
     _uptime: Callable[[], float]
     _http: HttpFigures
     _stream_labels: StreamLabels
+    _machine: MachineUse
 
     def describe(self) -> Iterable[Metric]:
         """Nothing: without this method, registering the collector would collect everything once."""
@@ -94,6 +96,7 @@ class RelayCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from self._server()
+        yield from self._disks()
         yield from self._received()
         yield from self._players()
         yield from self._streams()
@@ -123,6 +126,13 @@ class RelayCollector(Collector):
                 (("outputs",), used.outputs),
             ),
         )
+
+    def _disks(self) -> Iterator[Metric]:
+        sizes = gauge("disk_size_bytes", "The disks that the relay writes to.", "used_for")
+        free = gauge("disk_free_bytes", "What can still be written to them.", "used_for")
+        disks = [(one, (",".join(one.used_for),)) for one in self._machine.disks]
+        yield labelled(sizes, [(label, disk.size) for disk, label in disks])
+        yield labelled(free, [(label, disk.free) for disk, label in disks])
 
     def _received(self) -> Iterator[Metric]:
         registry = self._relay.registry

@@ -35,7 +35,6 @@ class EventCounts:
                 self.refusals[event.name] += 1 + event.others
 
     def refused(self, kind: type[Event]) -> int:
-        """How often this was refused."""
         return self.refusals[kind.name]
 
 
@@ -81,7 +80,6 @@ class ReactorLag:
         self._schedule()
 
     def add(self, lag: float) -> None:
-        """Record one measurement."""
         self._recent.append(lag)
         self.counts[bisect_left(LAG_BUCKETS, lag)] += 1
         self.sum += lag
@@ -115,8 +113,6 @@ OTHER = "other"
 
 @attrs.frozen
 class StreamTotals:
-    """What the metrics count for a stream."""
-
     received_bytes: int = 0
     sent_bytes: int = 0
     dropped_messages: int = 0

@@ -120,6 +120,52 @@ class SegmentReader:
             return []
 
 
+@attrs.define(eq=False)
+class FileReader:
+    """Reads a recording as it is, piece by piece. `next` is called in a thread.
+
+    Attributes:
+        size: The bytes of the file when it was opened; what is written to it later is not read.
+    """
+
+    _folder: RecordingFolder
+    _name: str
+    _identity: Identity
+    size: int
+    modified: float
+    _at: int = 0
+    _end: int = 0
+
+    @classmethod
+    def of(cls, folder: RecordingFolder, name: str) -> FileReader:
+        with folder.opened(name) as file:
+            return cls(folder, name, file.identity, file.size, file.modified, 0, file.size)
+
+    @property
+    def etag(self) -> bytes:
+        """Another one when the file is another one, or has grown."""
+        return b'"%x-%x-%x"' % (self._identity.inode, self.size, int(self.modified * 1000))
+
+    def limit(self, begin: int, end: int) -> None:
+        """Read these bytes only."""
+        self._at, self._end = begin, end
+
+    def next(self) -> bytes | None:
+        """The next piece; None after the last one.
+
+        Raises:
+            OSError: The file cannot be read any more, or is shorter than it was.
+        """
+        if self._at >= self._end:
+            return None
+        with self._folder.opened(self._name) as file:
+            if file.identity != self._identity or file.size < self._end:
+                raise FileNotFoundError(self._name)
+            piece = file.read(self._at, min(_PIECE, self._end - self._at))
+        self._at += len(piece)
+        return piece
+
+
 class RecordingLibrary:
     """Lists recordings, and makes playlists and segments of them.
 
@@ -168,6 +214,10 @@ class RecordingLibrary:
         if wanted.begin < known.points.first_tag:
             raise HttpError(404, "no segment of the recording begins there: the playlist lists them all")
         return SegmentReader.of(self._folder, name, known, wanted)
+
+    async def file(self, name: str) -> FileReader:
+        """Reads a recording as it is."""
+        return await self.read(FileReader.of, self._folder, name)
 
     # -- threads ---------------------------------------------------------------------------------------------
 

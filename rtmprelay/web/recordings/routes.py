@@ -1,8 +1,9 @@
-"""`GET /recordings` and what is under it: `FILE/index.m3u8`, the beginning of the segments, and the segments."""
+"""`GET /recordings` and what is under it: `FILE/index.m3u8`, the beginning of the segments, the segments, and `FILE/download`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import quote
 
 from twisted.internet.defer import Deferred
 
@@ -12,12 +13,15 @@ from rtmprelay.web.media_gate import MediaGate
 from rtmprelay.web.recordings.folder import ListedFile, stream_of
 from rtmprelay.web.recordings.library import RecordingLibrary
 from rtmprelay.web.server.pieces import PieceSender
+from rtmprelay.web.server.ranges import wanted_range
 from rtmprelay.web.server.request import RelayRequest, Result
 from rtmprelay.web.server.responses import Headers, HttpError, Response, iso_time, list_pieces
 
 PLAYLIST_TYPE = b"application/vnd.apple.mpegurl"
 _SEGMENT_TYPE = b"video/mp4"
+_FILE_TYPE = b"video/x-flv"
 _PLAYLIST_NAME = "index.m3u8"
+_DOWNLOAD_NAME = "download"
 
 #: The gate is asked for this stream before the list is shown to viewers.
 LIST_KEY = "recordings"
@@ -81,6 +85,10 @@ class RecordedMedia:
             return self._gate.ask(
                 request, stream_of(name), lambda _: Deferred.fromCoroutine(self._playlist(name))
             )
+        if part == _DOWNLOAD_NAME:
+            return self._gate.ask(
+                request, stream_of(name), lambda _: Deferred.fromCoroutine(self._download(request, name))
+            )
         wanted = read_segment_name(part)
         if part != INIT_NAME and wanted is None:
             raise HttpError(
@@ -106,6 +114,24 @@ class RecordedMedia:
         reader = await self._library.segment(name, wanted)
         sender = PieceSender(request, lambda: self._library.read(reader.next))
         await sender.send(_SEGMENT_TYPE, self._cached(_SEGMENT_AGE, b", immutable"))
+
+    async def _download(self, request: RelayRequest, name: str) -> None:
+        """The file as it is, or a part of it: downloads that broke off go on."""
+        file = await self._library.file(name)
+        headers: Headers = (
+            (b"ETag", file.etag),
+            (b"Accept-Ranges", b"bytes"),
+            (b"Cache-Control", b"private, no-cache"),
+            (b"Content-Disposition", b"attachment; filename*=UTF-8''" + quote(name, safe="").encode()),
+        )
+        part = wanted_range(request, file.size, file.etag)
+        begin, end = part or (0, file.size)
+        if part is not None:
+            file.limit(begin, end)
+            request.setResponseCode(206)
+            headers = (*headers, (b"Content-Range", b"bytes %d-%d/%d" % (begin, end - 1, file.size)))
+        sender = PieceSender(request, lambda: self._library.read(file.next))
+        await sender.send(_FILE_TYPE, (*headers, (b"Content-Length", b"%d" % (end - begin))))
 
     def _cached(self, seconds: int, more: bytes = b"") -> Headers:
         # Signed playlists are one viewer's; what they name is the same for all.

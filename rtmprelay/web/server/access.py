@@ -40,7 +40,6 @@ class ControlAccess:
         self.refused = 0
 
     def set_tokens(self, token: Secret | None, read_token: Secret | None) -> None:
-        """Use other tokens from now on."""
         self._token = token
         self._read_token = read_token
 

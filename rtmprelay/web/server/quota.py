@@ -6,10 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from rtmprelay.addresses import address_group
-from rtmprelay.web.server.responses import HttpError
-
-#: The seconds after which a client that was one too many may ask again.
-_RETRY_AFTER = b"10"
+from rtmprelay.web.server.responses import RETRY_LATER, HttpError
 
 
 class AddressQuota:
@@ -27,14 +24,14 @@ class AddressQuota:
         self._counts: Counter[str] = Counter()
 
     def is_used_up(self, host: str) -> bool:
-        """Whether one more would be too many; that is noted."""
+        """Whether one more would be too many. If so, the address is noted."""
         if self._most is None or self._counts[address_group(host)] < self._most:
             return False
         self._refused(host, self._limit)
         return True
 
     def take(self, host: str) -> Callable[[], None]:
-        """Count one more. The result gives it back.
+        """Count one more. Returns a function that takes it off again.
 
         Raises:
             HttpError: That would be too many.
@@ -43,7 +40,7 @@ class AddressQuota:
             raise HttpError(
                 503,
                 f"your address has {self._most} of these already (limit: {self._limit}): try again later",
-                ((b"Retry-After", _RETRY_AFTER),),
+                RETRY_LATER,
             )
         group = address_group(host)
         self._counts[group] += 1

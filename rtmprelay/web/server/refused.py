@@ -33,7 +33,7 @@ def raw_response(status: int, message: str) -> bytes:
 
 
 class CutConnection(Protocol):
-    """A connection from an address that is shut out."""
+    """Aborts a connection for which there is no room, or whose address is banned."""
 
     @override
     def connectionMade(self) -> None:

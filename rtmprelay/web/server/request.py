@@ -38,8 +38,6 @@ _MAX_QUOTED_NAME = 64
 
 @provider(INonQueuedRequestFactory)
 class RelayRequest(Request):
-    """A request to the relay."""
-
     _log = Logger()
 
     channel: BoundedChannel

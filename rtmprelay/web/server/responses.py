@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 
 import attrs
+
+from rtmprelay.quantities import utc_time
 
 #: Raised when a field is removed or changes its meaning. New fields do not raise it.
 API_VERSION = 1
@@ -36,6 +37,9 @@ _CODES = {
 }
 
 Headers = tuple[tuple[bytes, bytes], ...]
+
+#: For a client over a limit: the seconds after which it may ask again.
+RETRY_LATER: Headers = ((b"Retry-After", b"10"),)
 
 #: The challenge that goes with every 401.
 BEARER_CHALLENGE: Headers = ((b"WWW-Authenticate", b'Bearer realm="rtmprelay"'),)
@@ -95,7 +99,6 @@ def _finite(value: object) -> object:
 
 
 def error_json(status: int, message: str) -> bytes:
-    """The body of an error."""
     error = {"status": status, "code": _CODES.get(status, "error"), "message": message}
     return json_bytes({"api_version": API_VERSION, "error": error}) + b"\n"
 
@@ -107,9 +110,7 @@ def document(fields: Mapping[str, object]) -> bytes:
 
 def iso_time(seconds: float | None) -> str | None:
     """Seconds since 1970 as ISO 8601 in UTC; None stays None."""
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return None if seconds is None else utc_time(seconds)
 
 
 # -- large documents, in pieces that take little time each ---------------------------------------------------

@@ -19,9 +19,11 @@ from twisted.web.server import Site
 from typing_extensions import override
 
 from rtmprelay.access.guessing import GuessGuard
+from rtmprelay.access.refusals import RefusalReports
 from rtmprelay.access.refused_addresses import RefusedAddresses
+from rtmprelay.events import ConnectionRefused
 from rtmprelay.machine import OpenFiles
-from rtmprelay.rtmp.addresses import host_of
+from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.web.server.access import CorsPolicy
 from rtmprelay.web.server.quota import AddressQuota
 from rtmprelay.web.server.refused import LINGER, CutConnection, RefusedHttpConnection, raw_response
@@ -32,6 +34,13 @@ from rtmprelay.web.settings import HttpSettings
 
 #: Bytes that the bodies of all requests together may have: nobody knows yet who may send one.
 MOST_IN_BODIES = 8 * 1024 * 1024
+
+#: The first bytes of clients that speak something else: no request begins with them.
+_OTHER_PROTOCOLS = {0x03: "RTMP", 0x06: "RTMP", 0x16: "TLS"}
+_ADVICE = {
+    "RTMP": ": publish to and play from the port of --listen",
+    "TLS": " without TLS: write http:// in place of https://",
+}
 
 
 class BoundedChannel(HTTPChannel):
@@ -66,7 +75,7 @@ class BoundedChannel(HTTPChannel):
     @override
     def connectionMade(self) -> None:
         super().connectionMade()
-        # A socket that says nothing is not kept for as long as one that has asked for something.
+        # A connection that has sent nothing is closed sooner than an idle one that has made a request.
         self._deadline = self.callLater(self.site.settings.request_timeout, self.close_soon)
         self._is_silent = True
         self.site.channel_opened(self)
@@ -91,12 +100,22 @@ class BoundedChannel(HTTPChannel):
         if self._is_silent:
             self._is_silent = False
             self._cancel_deadline()
+            if data[0] in _OTHER_PROTOCOLS:
+                self._refuse_protocol(_OTHER_PROTOCOLS[data[0]])
+                return
         if self._deadline is None and not self._handlingRequest:
             # The deadline is for the whole request: a client that sends a byte now and then cannot extend it.
             self._deadline = self.callLater(self.site.settings.request_timeout, self._request_timed_out)
         self._received.append(data)
         if len(self._received) == 1:
             self.site.scheduler.run(self._parse_received)
+
+    def _refuse_protocol(self, protocol: str) -> None:
+        """Say at once what would end as a timeout on both sides."""
+        peer = self.transport.getPeer() if self.transport is not None else None
+        reason = f"this is {protocol} on a port for HTTP{_ADVICE[protocol]}"
+        self.site.tell_refusal(peer, reason)
+        self.refuse(400, reason)
 
     def _parse_received(self) -> None:
         data = b"".join(self._received)
@@ -256,20 +275,22 @@ class RelaySite(Site):
         self.scheduler = scheduler
         self.clock = clock
         self.cors = CorsPolicy(settings.cors)
-        #: Addresses that were over a limit for one address.
+        #: Addresses that exceeded a limit for one address.
         self.refused_addresses = refused_addresses or RefusedAddresses(clock)
         self._guard = guard
         self.unread = unread or UnreadResponses()
         self.most_in_bodies = most_in_bodies
         #: Bytes of the bodies of all requests that are not answered yet.
         self.in_bodies = 0
-        #: Says whether there are files for one more connection; None if nobody looks after that.
+        #: Says whether there are files for one more connection; None for no check.
         self.open_files: OpenFiles | None = None
         self._connections_by_address = AddressQuota(
             "max_http_connections_per_address",
             settings.max_http_connections_per_address,
             self.refused_addresses.note,
         )
+        #: Tells the operator who was refused; None if nobody wants to know.
+        self.refusals: RefusalReports | None = None
         #: Connections over the limit that are open.
         self.refused_connections = 0
         #: Responses so far, by status.
@@ -280,7 +301,6 @@ class RelaySite(Site):
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
         return len(self._channels)
 
     @override
@@ -321,6 +341,12 @@ class RelaySite(Site):
         self.responses[request.code] += 1
 
     # -- open connections ------------------------------------------------------------------------------------
+
+    def tell_refusal(self, peer: IAddress | None, reason: str) -> None:
+        """Tell the operator that a client was refused before it asked for anything."""
+        if self.refusals is not None:
+            refusal = ConnectionRefused(peer=describe_address(peer), reason=reason, advice="")
+            self.refusals.report(host_of(peer), refusal)
 
     def channel_opened(self, channel: BoundedChannel) -> None:
         self._channels.add(channel)

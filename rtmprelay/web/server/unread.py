@@ -6,14 +6,11 @@ from collections import Counter
 from collections.abc import Callable
 
 from rtmprelay.addresses import address_group
-from rtmprelay.web.server.responses import HttpError
+from rtmprelay.web.server.responses import RETRY_LATER, HttpError
 
 #: Bytes for all clients at most, and the share of the memory budget that they may have.
 MOST_UNREAD = 256 * 1024 * 1024
 SHARE_OF_BUDGET = 1 / 8
-
-#: The seconds after which a client may ask again.
-_RETRY_AFTER = b"10"
 
 
 class UnreadResponses:
@@ -41,7 +38,7 @@ class UnreadResponses:
             raise HttpError(
                 503,
                 "too many responses are waiting to be read: try again later",
-                ((b"Retry-After", _RETRY_AFTER),),
+                RETRY_LATER,
             )
 
     def add(self, host: str, size: int) -> Callable[[], None]:

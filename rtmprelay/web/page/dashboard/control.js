@@ -5,6 +5,8 @@ const STORAGE_KEY = "rtmprelay.token";
 
 /** How long the server may take to respond. */
 const TIMEOUT_MS = 10_000;
+/** The same for trying out a destination, which the relay does for 30 seconds at most. */
+const CHECK_TIMEOUT_MS = 40_000;
 
 /** A change that failed; the message is shown to people. */
 export class ChangeError extends Error {}
@@ -26,8 +28,8 @@ function store(token) {
   }
 }
 
-async function send(method, path, token, body) {
-  const headers = { Accept: "application/json", Authorization: `Bearer ${token}` };
+async function send(method, path, token, body, timeout = TIMEOUT_MS) {
+  const headers = { Accept: "application/json", ...(token === null ? {} : { Authorization: `Bearer ${token}` }) };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let answer;
   try {
@@ -36,12 +38,12 @@ async function send(method, path, token, body) {
       headers,
       body: body === undefined ? undefined : JSON.stringify(body),
       cache: "no-store",
-      signal: AbortSignal.timeout(TIMEOUT_MS),
+      signal: AbortSignal.timeout(timeout),
     });
   } catch (error) {
     throw new ChangeError(
       error.name === "TimeoutError"
-        ? "The relay did not answer within 10 seconds. Check the list before you try again."
+        ? `The relay did not answer within ${timeout / 1000} seconds. Look at the list before you try again.`
         : "The relay could not be reached. Is it running, and is this computer online?",
     );
   }
@@ -54,6 +56,7 @@ async function send(method, path, token, body) {
 }
 
 const part = encodeURIComponent;
+const pathOf = (key) => key.split("/").map(part).join("/");
 
 /** Makes changes, once there is a token. Calls `onChange` when the page is unlocked or locked. */
 export class Control {
@@ -95,9 +98,9 @@ export class Control {
     }
   }
 
-  async #change(method, path, body) {
+  async #change(method, path, body, timeout) {
     try {
-      return await send(method, path, this.token, body);
+      return await send(method, path, this.token, body, timeout);
     } catch (error) {
       if (error.status === 401) this.lock();
       throw error;
@@ -116,11 +119,46 @@ export class Control {
     return this.#change("PATCH", `destinations/${part(name)}`, { enabled });
   }
 
+  changeDestination(name, fields) {
+    return this.#change("PATCH", `destinations/${part(name)}`, fields);
+  }
+
+  checkDestination(name) {
+    return this.#change("POST", `destinations/${part(name)}/check`, undefined, CHECK_TIMEOUT_MS);
+  }
+
+  /** Tries a destination out that is not there yet. */
+  checkEntry(entry) {
+    return this.#change("POST", "check", entry, CHECK_TIMEOUT_MS);
+  }
+
   reconnect(name) {
     return this.#change("POST", `destinations/${part(name)}/reconnect`);
   }
 
   kick(key) {
-    return this.#change("DELETE", `streams/${key.split("/").map(part).join("/")}/publisher`);
+    return this.#change("DELETE", `streams/${pathOf(key)}/publisher`);
+  }
+
+  record(key, wanted) {
+    return this.#change(wanted ? "POST" : "DELETE", `streams/${pathOf(key)}/recording`);
+  }
+
+  endPlay(connection) {
+    return this.#change("DELETE", `players/${part(connection)}`);
+  }
+
+  // -- what is read when somebody asks; it needs no token of this page ----------------------------------------
+
+  settingsOf(name) {
+    return send("GET", `destinations/${part(name)}/settings`, this.token);
+  }
+
+  playersOf(key) {
+    return send("GET", `players?stream=${part(key)}`, this.token);
+  }
+
+  recordings() {
+    return send("GET", "recordings", this.token);
   }
 }

@@ -3,12 +3,14 @@ import { ClusterTable } from "./cluster_table.js";
 import { Control } from "./control.js";
 import { DestinationCard, isProblem, stateOf } from "./destination_card.js";
 import { Dialogs } from "./dialogs.js";
-import { CardList, copyButton, setData, setHidden, setIcon, setText } from "./dom.js";
+import { CardList, copyButton, setData, setHidden, setIcon, setText, setTitle } from "./dom.js";
 import { EventList } from "./event_list.js";
 import { Feed } from "./feed.js";
 import * as format from "./format.js";
+import { Machine } from "./machine.js";
 import { drawVisiblePlots, forgetColours } from "./plot.js";
 import { PullCard } from "./pull_card.js";
+import { Recordings } from "./recordings.js";
 import { Series } from "./series.js";
 import { Streams } from "./streams.js";
 import { ViewBar } from "./view_bar.js";
@@ -43,6 +45,7 @@ class Page {
   constructor() {
     this.hello = null;
     this.destinationData = new Map();
+    this.streamData = new Map();
     this.control = new Control(() => this.#controlsChanged());
     this.dialogs = new Dialogs(this.control);
     this.streamRates = new Histories();
@@ -55,6 +58,8 @@ class Page {
     this.pulls = new CardList(byId("pull-cards"), (name) => new PullCard(name));
     this.cluster = new ClusterTable(byId("cluster"));
     this.events = new EventList(byId("events"));
+    this.machine = new Machine(byId("machine"));
+    this.recordings = new Recordings(byId("recordings"), byId("play-dialog"), this.control);
     this.viewBar = new ViewBar(this.streams, this.destinations);
     this.feed = new Feed("events", {
       hello: (data) => this.#helloReceived(data),
@@ -88,6 +93,18 @@ class Page {
     this.dialogs.confirm(question);
   }
 
+  /** Opens the settings of a destination. */
+  edit(name, lasting) {
+    return this.dialogs.edit(name, lasting);
+  }
+
+  /** The messages a second of these streams, on average; null if none of them is known. */
+  messageRate(keys) {
+    const known = keys.map((key) => this.streamData.get(key)).filter((stream) => stream?.duration > 1 && stream.messages_in);
+    if (!known.length) return null;
+    return known.reduce((sum, stream) => sum + stream.messages_in / stream.duration, 0) / known.length;
+  }
+
   /** The state of a destination. */
   stateOf(name) {
     return stateOf(this.destinationData.get(name));
@@ -114,7 +131,10 @@ class Page {
     setText(byId("version"), hello.version);
     this.streamRates.load(hello.history?.streams, hello.history?.interval ?? 1);
     this.destinationRates.load(hello.history?.destinations, hello.history?.interval ?? 1);
+    this.machine.load(hello.history?.machine, hello.history?.interval ?? 1);
     this.events.load(hello.events ?? []);
+    this.streams.remember(hello.events ?? []);
+    this.recordings.changed();
     setText(byId("publish-server"), `${this.#rtmpServer()}/live`);
     setText(
       byId("publish-command"),
@@ -128,6 +148,7 @@ class Page {
     const streams = new Map(Object.entries(status.streams));
     const destinations = new Map(Object.entries(status.destinations));
     this.destinationData = destinations;
+    this.streamData = streams;
     this.streams.update(streams);
     this.destinations.update(destinations);
     const pulls = new Map(Object.entries(status.pulls ?? {}));
@@ -137,6 +158,7 @@ class Page {
     const rate = (entry) => entry.bitrate_kbps;
     this.streamRates.push(mapValues(streams, rate), this.streams.cards);
     this.destinationRates.push(mapValues(destinations, rate), this.destinations.cards);
+    this.machine.update(status.health.machine);
     this.#showTotals(status.health, [...streams.values()], [...destinations.values()]);
     this.viewBar.update();
     drawVisiblePlots();
@@ -147,6 +169,7 @@ class Page {
   #eventReceived(event) {
     this.events.add(event);
     if (event.event === "publish_stopped") this.streams.stopped(event);
+    if (event.event.startsWith("recording_")) this.recordings.changed();
   }
 
   #showWarnings(health) {
@@ -164,7 +187,6 @@ class Page {
     const failing = destinations.filter(isProblem).length;
     const enabled = destinations.filter((destination) => destination.enabled).length;
     const sum = (list) => list.reduce((total, entry) => total + (entry.bitrate_kbps ?? 0), 0);
-    const dropped = health.total_messages_dropped + streams.reduce((all, each) => all + each.messages_dropped, 0);
     setText(byId("total-streams"), format.count(live.length));
     setText(byId("total-players"), format.count(health.players));
     this.#showRate("total-in", sum(live));
@@ -173,7 +195,7 @@ class Page {
     setText(byId("total-destinations"), `of ${format.count(enabled)}${failing ? "" : " connected"}`);
     setHidden(byId("total-failing"), failing === 0);
     setText(byId("total-failing"), `${format.count(failing)} failing`);
-    setText(byId("total-dropped"), format.count(dropped));
+    this.#showDropped(health, streams);
     setText(byId("uptime"), format.duration(health.uptime));
     setText(byId("stream-count"), format.count(live.length));
     setText(byId("destination-count"), format.count(destinations.length));
@@ -181,6 +203,14 @@ class Page {
     setHidden(byId("no-destinations"), destinations.length > 0);
     const title = failing ? `⚠ ${failing} failing` : live.length ? `${live.length} live` : "No stream";
     if (document.title !== `${title} – rtmprelay`) document.title = `${title} – rtmprelay`;
+  }
+
+  /** What destinations and players did not get, as time. */
+  #showDropped(health, streams) {
+    const dropped = health.total_messages_dropped + streams.reduce((all, each) => all + each.messages_dropped, 0);
+    this.perSecond = this.messageRate([...this.streamData.keys()]) ?? this.perSecond;
+    setText(byId("total-dropped"), format.lost(dropped, this.perSecond));
+    setTitle(byId("total-dropped"), `${format.counted(dropped, "message")}, of all destinations and players together`);
   }
 
   #showRate(id, kbps) {
@@ -192,7 +222,7 @@ class Page {
   // -- the page itself --------------------------------------------------------------------------------------
 
   #connectionChanged(state) {
-    const words = { connecting: "Connecting…", live: "Live", lost: "Reconnecting…" };
+    const words = { connecting: "Connecting…", live: "Connected", lost: "Reconnecting…" };
     setData(document.body, "connection", state.name);
     setIcon(byId("connection-icon"), { connecting: "connecting", live: "connected", lost: "error" }[state.name]);
     setText(byId("connection-word"), words[state.name]);

@@ -1,4 +1,5 @@
 // One destination.
+import { CheckBox } from "./check_steps.js";
 import { fromTemplate, setChips, setData, setHidden, setIcon, setOptional, setText, setTitle } from "./dom.js";
 import * as format from "./format.js";
 import { Plot } from "./plot.js";
@@ -107,15 +108,20 @@ export class DestinationCard {
   #updateFacts(destination) {
     const { parts } = this;
     setText(parts.sent, format.bytes(destination.bytes_sent));
-    setOptional(parts.sentNote, format.counted(destination.messages_sent, "msg", "msgs"));
-    setText(parts.dropped, format.count(destination.messages_dropped));
-    setOptional(parts.droppedNote, format.dropWords(destination.dropped_by_reason) || null);
+    setOptional(parts.sentNote, format.counted(destination.messages_sent, "frame"));
+    // Streams that have ended have no rate any more: the last one is good enough.
+    this.perSecond = this.page.messageRate((destination.outlets ?? []).map(({ stream }) => stream)) ?? this.perSecond;
+    setText(parts.dropped, format.lost(destination.messages_dropped, this.perSecond));
+    setTitle(parts.dropped, format.counted(destination.messages_dropped, "frame"));
+    setOptional(parts.droppedNote, format.lossWords(destination.dropped_by_reason) || null);
     setData(parts.droppedNote, "level", destination.messages_dropped ? "warn" : "");
     setText(parts.queued, format.count(destination.messages_queued));
-    setOptional(parts.queuedNote, destination.messages_queued ? "messages waiting" : "empty");
+    setOptional(parts.queuedNote, destination.messages_queued ? "frames waiting" : "empty");
     setText(parts.reconnects, format.count(destination.reconnect_count));
     const since = destination.connect_time ? `since ${format.clock(destination.connect_time)}` : null;
-    setOptional(parts.reconnectsNote, destination.connected_duration === null ? null : since);
+    const attempts = destination.failures ?? 0;
+    const failed = attempts ? format.counted(attempts, "failed attempt") : null;
+    setOptional(parts.reconnectsNote, destination.connected_duration === null ? failed : since);
   }
 
   #updateStreams(destination) {
@@ -149,11 +155,22 @@ export class DestinationCard {
     const effect = enabled ? "Stop sending to it" : "Send to it again";
     setTitle(this.controls.parts.enable, `${effect}, until the relay is restarted`);
     this.controls.parts.reconnect.disabled = !enabled || this.destination.status === "idle";
+    const sending = (this.destination.outlets ?? []).some(({ status }) => status === "connected" || status === "connecting");
+    this.controls.parts.test.disabled = sending;
+    const test = sending ? "It is sending now: a second publish with the same key could end the broadcast" : "Connect and ask to publish, without sending anything";
+    setTitle(this.controls.parts.test, test);
   }
 
   #makeControls() {
     const controls = fromTemplate("destination-controls");
-    const { enable, reconnect, remove } = controls.parts;
+    const { enable, reconnect, edit, test, remove } = controls.parts;
+    const check = new CheckBox(controls.root.querySelector(".check-box"));
+    edit.addEventListener("click", () => this.#run(edit, () => this.page.edit(this.name, this.destination.lasting)));
+    test.addEventListener("click", async () => {
+      test.disabled = true;
+      await check.show(() => this.page.control.checkDestination(this.name));
+      this.updateControls();
+    });
     enable.addEventListener("click", () =>
       this.#run(enable, () => this.page.control.setEnabled(this.name, !this.destination.enabled)),
     );

@@ -1,4 +1,5 @@
-// The dialogs: entering the token, adding a destination, and confirming a change.
+// The dialogs: entering the token, adding or changing a destination, and confirming a change.
+import { DestinationForm } from "./destination_form.js";
 import { setHidden, setText } from "./dom.js";
 
 const byId = (id) => document.getElementById(id);
@@ -55,18 +56,6 @@ function showPassword(button) {
   });
 }
 
-/** The fields of a new destination for the API: only those that are filled in. */
-function destinationOf(form) {
-  const value = (name) => form.elements[name].value.trim();
-  const settings = { name: value("name"), url: value("url"), lasting: form.elements.lasting.checked };
-  if (value("stream_key")) settings.stream_key = value("stream_key");
-  if (value("match")) settings.match = value("match");
-  if (value("max_retries")) settings.max_retries = Number(value("max_retries"));
-  if (value("linger")) settings.linger = Number(value("linger"));
-  if (!form.elements.verify.checked) settings.verify = false;
-  return settings;
-}
-
 export class Dialogs {
   constructor(control) {
     this.unlockDialog = byId("unlock-dialog");
@@ -76,7 +65,8 @@ export class Dialogs {
     for (const dialog of document.querySelectorAll("dialog")) prepare(dialog);
     for (const button of document.querySelectorAll("[data-show-password]")) showPassword(button);
     onSubmit(this.unlockDialog, (form) => control.unlock(form.elements.token.value.trim()));
-    onSubmit(this.addDialog, (form) => control.addDestination(destinationOf(form)));
+    this.destinationForm = new DestinationForm(this.addDialog, control);
+    onSubmit(this.addDialog, () => this.destinationForm.submit());
     onSubmit(this.confirmDialog, (form) => this.question.run(form.elements.option.checked));
   }
 
@@ -86,7 +76,12 @@ export class Dialogs {
   }
 
   add() {
-    this.addDialog.showModal();
+    this.destinationForm.openNew();
+  }
+
+  /** Opens the settings of a destination. Throws if they cannot be read. */
+  edit(name, lasting) {
+    return this.destinationForm.openEdit(name, lasting);
   }
 
   /** Asks for confirmation: { title, words, option, action, run }. */

@@ -134,6 +134,21 @@ export function dropWords(byReason) {
     .join(", ");
 }
 
+/** What was lost as time, which says more than messages: "1 min 05 s"; messages where their rate is not known. */
+export function lost(messages, perSecond) {
+  if (!isNumber(messages)) return NOTHING;
+  if (messages === 0) return "0";
+  if (!perSecond) return counted(messages, "frame");
+  const time = messages / perSecond;
+  return time < 9.95 ? `${Math.max(0.1, time).toFixed(1)} s` : span(time);
+}
+
+/** Each reason for a loss, largest first: "receiver too slow", or with the number of messages of each if there are several. */
+export function lossWords(byReason) {
+  const reasons = Object.entries(byReason ?? {}).filter(([, number]) => number > 0);
+  return reasons.length === 1 ? DROP_REASONS[reasons[0][0]] ?? reasons[0][0].replaceAll("_", " ") : dropWords(byReason);
+}
+
 /** Makes words a sentence: with a capital letter and a full stop. */
 export function sentence(words) {
   const text = String(words ?? "").trim();

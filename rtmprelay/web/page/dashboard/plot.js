@@ -41,6 +41,8 @@ export function drawVisiblePlots(now) {
 }
 
 let palette = null;
+/** Counts changes of the theme. */
+let theme = 0;
 
 /** The colours of the theme, from the style sheet. */
 function colours() {
@@ -55,7 +57,7 @@ function colours() {
 /** Reads the colours again, after the theme has changed. */
 export function forgetColours() {
   palette = null;
-  for (const plot of visible) plot.colour = null;
+  theme += 1;
   drawVisiblePlots();
 }
 
@@ -70,6 +72,7 @@ export class Plot {
     this.series = series;
     this.title = title;
     this.colour = null;
+    this.theme = null;
     this.pointer = null;
     this.width = 0;
     this.height = 0;
@@ -200,7 +203,8 @@ export class Plot {
   }
 
   #drawLine(context, stretches) {
-    this.colour ??= getComputedStyle(this.canvas).color;
+    if (this.theme !== theme) this.colour = getComputedStyle(this.canvas).color;
+    this.theme = theme;
     context.strokeStyle = this.colour;
     context.fillStyle = this.colour;
     context.lineJoin = "round";

@@ -1,8 +1,10 @@
 // One stream.
 import { copyButton, fromTemplate, setChips, setData, setHidden, setIcon, setOptional, setText, setTitle } from "./dom.js";
 import * as format from "./format.js";
+import { PlayersPanel } from "./players_panel.js";
 import { Plot } from "./plot.js";
 import { Preview } from "./preview.js";
+import { Thumbnail } from "./thumbnails.js";
 
 /** Platforms recommend a keyframe every 2 s, and accept up to 4 s. */
 const LONG_KEYFRAME_INTERVAL = 4.5;
@@ -25,6 +27,11 @@ export class StreamCard {
     this.plot = new Plot(parts.plot, series, `Bitrate of ${key}`);
     this.preview = new Preview(parts, () => absolute(this.stream.media.mp4));
     parts.preview.addEventListener("click", () => this.preview.toggle());
+    parts.thumb.addEventListener("click", () => parts.preview.hidden || this.preview.toggle());
+    this.players = new PlayersPanel(parts.playersBox, key, page);
+    parts.playersButton.addEventListener("click", () => this.#togglePlayers());
+    this.thumbnail = new Thumbnail(root, parts.thumb, () => this.#stillUrl());
+    setText(parts.thumbWords, `Preview of ${key}`);
     parts.links.addEventListener("click", () => this.#toggleLinks());
     copyButton(parts.copyRtmp, () => parts.rtmpLink.textContent);
     copyButton(parts.copyPage, () => parts.pageLink.href);
@@ -35,7 +42,20 @@ export class StreamCard {
 
   close() {
     this.preview.close();
+    this.players.close();
+    this.thumbnail.close();
     this.plot.close();
+  }
+
+  /** The address of the latest picture; null while there is none, or the preview shows more. */
+  #stillUrl() {
+    const shown = this.stream?.live && this.stream.video && !this.ended && !this.preview.isOpen;
+    return shown ? absolute(this.stream.media.mp4.replace(/mp4$/, "still")) : null;
+  }
+
+  #togglePlayers() {
+    this.players.toggle();
+    this.parts.playersButton.setAttribute("aria-expanded", String(this.players.isOpen));
   }
 
   #toggleLinks() {
@@ -48,6 +68,7 @@ export class StreamCard {
   update({ stream, ended }) {
     const { parts } = this;
     this.stream = stream;
+    this.ended = ended;
     setText(parts.app, stream.app ? `${stream.app}/` : "");
     setText(parts.name, stream.name);
     setTitle(parts.title, this.key);
@@ -61,7 +82,9 @@ export class StreamCard {
     const quiet = !active && !this.plot.hasData;
     setData(this.root, "quiet", quiet ? "yes" : "no");
     for (const part of [parts.rateBox, parts.plot, parts.facts]) setHidden(part, quiet);
-    const declared = (stream.video?.declared_bitrate_kbps ?? 0) + (stream.audio?.declared_bitrate_kbps ?? 0);
+    // A sum without one of its parts would look like the whole.
+    const all = [stream.video, stream.audio].filter(Boolean).map((media) => media.declared_bitrate_kbps);
+    const declared = all.every(Boolean) ? all.reduce((sum, kbps) => sum + kbps, 0) : 0;
     setOptional(parts.declared, declared ? `declared ${format.bitrate(declared)}` : null);
     this.#updateFacts(stream);
     this.#updateRecording(stream.recording);
@@ -71,6 +94,10 @@ export class StreamCard {
     this.updateControls();
     if (ended && this.preview.isOpen) this.preview.close();
     setHidden(parts.preview, Boolean(ended) || !stream.live);
+    const watched = !ended && stream.players > 0;
+    if (!watched && this.players.isOpen && ended) this.#togglePlayers();
+    setHidden(parts.playersButton, !watched && !this.players.isOpen);
+    setText(parts.playersButton.querySelector("span"), format.counted(stream.players, "player"));
   }
 
   #updateBadge(stream, ended) {
@@ -109,8 +136,9 @@ export class StreamCard {
     setOptional(parts.playersNote, stream.bytes_out ? `${format.bytes(stream.bytes_out)} sent` : null);
     setText(parts.received, format.bytes(stream.bytes_in));
     setOptional(parts.receivedNote, stream.publisher ? `from ${stream.publisher.address}` : null);
-    setText(parts.dropped, format.count(stream.messages_dropped));
-    setOptional(parts.droppedNote, format.dropWords(stream.dropped_by_reason) || null);
+    setText(parts.dropped, format.lost(stream.messages_dropped, this.page.messageRate([this.key])));
+    setTitle(parts.dropped, `${format.counted(stream.messages_dropped, "message")}, of all players together`);
+    setOptional(parts.droppedNote, format.lossWords(stream.dropped_by_reason) || null);
     setData(parts.droppedNote, "level", stream.messages_dropped ? "warn" : "");
   }
 
@@ -154,8 +182,33 @@ export class StreamCard {
   updateControls() {
     const shown = this.page.control.unlocked && this.stream.live && this.stream.publisher !== null;
     const { actions } = this.parts;
-    if (!shown) this.kickButton?.remove();
-    else if (!this.kickButton?.isConnected) actions.append((this.kickButton ??= this.#makeKickButton()));
+    if (!shown) {
+      this.kickButton?.remove();
+      this.recordButton?.remove();
+      return;
+    }
+    if (!this.kickButton?.isConnected) {
+      actions.append((this.recordButton ??= this.#makeRecordButton()), (this.kickButton ??= this.#makeKickButton()));
+    }
+    const recorded = this.stream.recording !== null;
+    setText(this.recordButton.querySelector("span"), recorded ? "Stop recording" : "Record");
+    setIcon(this.recordButton.querySelector("svg"), recorded ? "stop" : "record");
+  }
+
+  #makeRecordButton() {
+    const { root } = fromTemplate("record-button");
+    root.addEventListener("click", async () => {
+      root.disabled = true;
+      setText(this.parts.message, "");
+      try {
+        await this.page.control.record(this.key, this.stream.recording === null);
+      } catch (error) {
+        setText(this.parts.message, error.message);
+      } finally {
+        root.disabled = false;
+      }
+    });
+    return root;
   }
 
   #makeKickButton() {

@@ -7,6 +7,35 @@ import { StreamCard } from "./stream_card.js";
 const REMEMBERED_MS = 10 * 60 * 1000;
 const MAX_REMEMBERED = 20;
 
+/** What an event tells of a stream that has ended. */
+function endedStream({ stream: key, duration, bytes, messages }) {
+  const cut = key.lastIndexOf("/");
+  const path = `/${key.split("/").map(encodeURIComponent).join("/")}`;
+  return {
+    key,
+    app: key.slice(0, Math.max(0, cut)),
+    name: key.slice(cut + 1),
+    live: false,
+    publisher: null,
+    duration: duration ?? null,
+    video: null,
+    audio: null,
+    bitrate_kbps: null,
+    fps: null,
+    gop_seconds: null,
+    keyframe_interval: null,
+    players: 0,
+    messages_in: messages ?? 0,
+    bytes_in: bytes ?? 0,
+    bytes_out: 0,
+    messages_dropped: 0,
+    dropped_by_reason: {},
+    recording: null,
+    destinations: [],
+    media: { flv: `${path}.flv`, mp4: `${path}.mp4`, hls: null, page: null },
+  };
+}
+
 export class Streams {
   constructor(container, histories, page) {
     this.ended = new Map();
@@ -33,6 +62,16 @@ export class Streams {
   /** Notes why a publisher stopped, before the stream is gone. */
   stopped(event) {
     this.reasons.set(event.stream, { at: Date.now(), words: sentence(event.reason) });
+  }
+
+  /** Shows streams that ended before this page was opened, as far as the server remembers their ends. */
+  remember(events) {
+    for (const event of events) {
+      const at = new Date(event.time).getTime();
+      if (event.event === "publish_started") this.ended.delete(event.stream);
+      if (event.event !== "publish_stopped" || Date.now() - at > REMEMBERED_MS) continue;
+      this.ended.set(event.stream, { stream: endedStream(event), ended: { at, words: sentence(event.reason) } });
+    }
   }
 
   /** @param streams the streams of the server, a map from key to stream */

@@ -1,1 +1,0 @@
-"""From recordings to tables: which files to read, who reads which part of them, and what becomes of what was read."""
