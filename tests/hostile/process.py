@@ -40,6 +40,13 @@ _PATIENCE = {
     "guess_delay": "0",
 }
 
+#: Options for a test of thousands: nobody is ended for being slow while the machine is busy.
+PATIENT = tuple(
+    part
+    for limit in ("handshake_timeout", "connect_timeout", "message_timeout", "idle_timeout", "stall_timeout")
+    for part in ("--limit", f"{limit}=120")
+)
+
 #: Seconds; short, so that it is the server that lets go, and not Python's collector sooner or later.
 _LETTING_GO = 5.0
 

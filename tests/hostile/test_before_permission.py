@@ -14,7 +14,7 @@ import pytest
 from rtmprelay.wire.messages import MessageType
 from tests.helpers import wait_for
 from tests.hostile.conversations import HANDSHAKE, greeting
-from tests.hostile.process import MEBIBYTE, AttackedServer
+from tests.hostile.process import MEBIBYTE, PATIENT, AttackedServer
 from tests.hostile.strangers import announced, command, control, message
 
 #: What refused and undecided clients may add in all, however many they are.
@@ -67,7 +67,7 @@ def cpu_seconds(server: AttackedServer) -> float:
     "count", [220, pytest.param(2_000, marks=pytest.mark.full)], ids=["some", "very many"]
 )
 def test_half_messages_of_many_strangers_stay_under_64_mib(count: int, tmp_path: Path) -> None:
-    server = AttackedServer(tmp_path, "--limit", "idle_timeout=120")
+    server = AttackedServer(tmp_path, *PATIENT)
     try:
         server.assert_works()
         first = connected_at_once(server, 1)
@@ -105,7 +105,7 @@ def test_half_messages_of_many_strangers_stay_under_64_mib(count: int, tmp_path:
 
 def test_keys_and_tokens_of_many_strangers_stay_under_64_mib(tmp_path: Path) -> None:
     """What they bring along is kept while nobody has decided about them; the longest that is taken is 4 KiB."""
-    server = AttackedServer(tmp_path, "--limit", "idle_timeout=120", "--limit", "memory_before_publish=1M")
+    server = AttackedServer(tmp_path, *PATIENT, "--limit", "memory_before_publish=1M")
     try:
         server.assert_works()
         too_long = server.connect()

@@ -17,17 +17,10 @@ from rtmprelay.session.reports import ConnectAccepted, PlayAccepted, PublishAcce
 from tests.helpers import inter, keyframe, start_frames, wait_for
 from tests.hostile.cgroup import memory_group
 from tests.hostile.conversations import KEY
-from tests.hostile.process import MEBIBYTE, AttackedServer
+from tests.hostile.process import MEBIBYTE, PATIENT, AttackedServer
 
 #: What the process may use beside the budget: the interpreter, its modules, and what the allocator has not given back.
 _BESIDE = 1.17
-
-#: Nobody is ended for being slow while the machine is busy.
-_PATIENT = tuple(
-    part
-    for limit in ("handshake_timeout", "connect_timeout", "idle_timeout", "stall_timeout")
-    for part in ("--limit", f"{limit}=60")
-)
 
 
 class Talker:
@@ -160,7 +153,7 @@ def assert_budget_holds(server: AttackedServer, load: Load, what: str) -> None:
     "load", [SOME, pytest.param(TWO_HUNDRED, marks=pytest.mark.full)], ids=["some", "two hundred"]
 )
 def test_publishers_that_were_taken_stay_whole_and_memory_under_its_bound(load: Load, tmp_path: Path) -> None:
-    server = AttackedServer(tmp_path, *_PATIENT, "--limit", f"memory_budget={load.budget}M")
+    server = AttackedServer(tmp_path, *PATIENT, "--limit", f"memory_budget={load.budget}M")
     try:
         assert_budget_holds(server, load, f"budget {load.budget} MiB")
     finally:
@@ -171,7 +164,7 @@ def test_publishers_that_were_taken_stay_whole_and_memory_under_its_bound(load: 
 def test_kernel_ends_nothing_in_a_cgroup_of_600_mib_with_a_budget_of_512(tmp_path: Path) -> None:
     with memory_group(600 * MEBIBYTE) as group:
         server = AttackedServer(
-            tmp_path, *_PATIENT, "--limit", f"memory_budget={TWO_HUNDRED.budget}M", before=group.command
+            tmp_path, *PATIENT, "--limit", f"memory_budget={TWO_HUNDRED.budget}M", before=group.command
         )
         try:
             assert_budget_holds(server, TWO_HUNDRED, "cgroup of 600 MiB, budget 512 MiB")
@@ -183,7 +176,7 @@ def test_kernel_ends_nothing_in_a_cgroup_of_600_mib_with_a_budget_of_512(tmp_pat
 
 def test_without_a_budget_half_of_the_cgroup_is_used_and_the_kernel_ends_nothing(tmp_path: Path) -> None:
     with memory_group(192 * MEBIBYTE) as group:
-        server = AttackedServer(tmp_path, *_PATIENT, before=group.command)
+        server = AttackedServer(tmp_path, *PATIENT, before=group.command)
         try:
             found = json.loads(server.page("/health").partition(b"\n\n")[2])["memory"]
             assert found["budget"] == 96 * MEBIBYTE

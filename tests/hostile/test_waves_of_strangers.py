@@ -13,7 +13,7 @@ import pytest
 from rtmprelay.testing import MemoryServer
 from tests.helpers import wait_for
 from tests.hostile.conversations import HANDSHAKE, greeting
-from tests.hostile.process import MEBIBYTE, AttackedServer
+from tests.hostile.process import MEBIBYTE, PATIENT, AttackedServer
 from tests.hostile.strangers import command
 from tests.hostile.test_before_permission import HALVES, connected_at_once
 
@@ -41,7 +41,7 @@ def wave(server: AttackedServer, count: int) -> int:
     "count", [220, pytest.param(2_000, marks=pytest.mark.full)], ids=["some", "very many"]
 )
 def test_later_waves_of_strangers_use_the_room_of_the_first_one(count: int, tmp_path: Path) -> None:
-    server = AttackedServer(tmp_path, "--limit", "idle_timeout=120")
+    server = AttackedServer(tmp_path, *PATIENT)
     try:
         server.assert_works()
         before = server.memory()
