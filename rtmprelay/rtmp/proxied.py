@@ -31,7 +31,7 @@ class ProxiedConnection(HAProxyProtocolWrapper):
         except _UNREADABLE:
             if self._proxyInfo is not None:
                 raise
-            self.loseConnection()
+            cast(Any, self).loseConnection()
 
     @override
     def getPeer(self) -> Any:
@@ -54,4 +54,4 @@ def _is_address(host: object) -> bool:
 class ProxiedFactory(HAProxyWrappingFactory):
     """Makes connections whose address is that of the client."""
 
-    protocol = ProxiedConnection
+    protocol = ProxiedConnection  # type: ignore[assignment]

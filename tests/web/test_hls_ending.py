@@ -5,10 +5,12 @@ from __future__ import annotations
 from urllib.parse import parse_qs, urljoin, urlsplit
 
 import pytest
+from zope.interface import implementer
 
 from rtmprelay import events
 from rtmprelay.access.gate import Gate
 from rtmprelay.access.request import ALLOWED, AccessRequest, Verdict, refused
+from rtmprelay.interfaces import IStreamAuthorizer
 from rtmprelay.outputs.hls.settings import HlsLimits, HlsSettings
 from rtmprelay.rtmp.recheck import Recheck
 from rtmprelay.secret import Secret
@@ -18,6 +20,7 @@ from tests.web.hls import INDEX, HlsWeb
 BY_OPERATOR = "ended by the operator of this server"
 
 
+@implementer(IStreamAuthorizer)
 class _Keys:
     """Lets viewers in who have one of some keys."""
 
@@ -37,7 +40,7 @@ def keys() -> _Keys:
 
 
 def begun(keys: _Keys | None, settings: HlsSettings | None = None, limits: HlsLimits | None = None) -> HlsWeb:
-    web = HlsWeb(settings, limits, authorizers=[] if keys is None else [keys])  # type: ignore[list-item]
+    web = HlsWeb(settings, limits, authorizers=[] if keys is None else [keys])
     web.begin(seconds=600)
     web.pass_time(7)
     return web
