@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import random
+import socket
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from twisted.internet.defer import Deferred
@@ -40,6 +43,12 @@ LOOPBACK = "tcp:0:interface=127.0.0.1"
 #: Seconds after which a test that waits has failed. Generous: the machine may be busy with other tests.
 DEADLINE = 40.0
 
+#: Ports that Linux gives to nobody who does not ask for them by number, as it does with those from 32768 on: between the
+#: choice of one and its use, no connection of another test can take it.
+_PORTS_TO_CHOOSE = range(20_000, 32_000)
+
+_chosen_ports: set[int] = set()
+
 # Without types, and mypy does not take a stub for it.
 _pytest_twisted: Any = importlib.import_module("pytest_twisted")
 
@@ -52,6 +61,17 @@ def real_reactor_test(test: _F) -> _F:
 def real_reactor_fixture(fixture: _F) -> _F:
     """Run an `async` fixture that yields in the real reactor."""
     return cast(_F, _pytest_twisted.async_yield_fixture(fixture))
+
+
+def free_port() -> int:
+    """A port on which nothing listens, for a program that has to be told one."""
+    while True:
+        port = random.SystemRandom().choice(_PORTS_TO_CHOOSE)
+        with socket.socket() as trial, suppress(OSError):
+            trial.bind(("127.0.0.1", port))
+            if port not in _chosen_ports:
+                _chosen_ports.add(port)
+                return port
 
 
 # -- media ---------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -25,6 +26,9 @@ _NOT_IN_A_FILE = frozenset(
 
 #: More are not told at once.
 _MOST_MISTAKES = 20
+
+#: How errors say which of the values of a repeated option is wrong.
+_NUMBER = re.compile(r"\(number (\d+)\)")
 
 #: Of options that are Twisted's own.
 _HELP = {"help": "Print this, and exit.", "version": "Print the version, and exit."}
@@ -163,9 +167,13 @@ class OptionsOrFile(Options):
         return KnownOptions(frozenset(flags), frozenset(others - repeatable), frozenset(repeatable))
 
     def mistakes(self, given: Sequence[str], first: UsageError) -> list[str]:
-        """A line for each mistake: what is wrong is left out, one by one, until nothing is."""
+        """A line for each mistake: what is wrong is left out, one by one, until nothing is.
+
+        What is missing only because it was wrong, and has been left out, is no mistake of its own.
+        """
         of_file: list[str] = []
         of_line: list[str] = []
+        left_out: Counter[str] = Counter()
         words = list(given)
         settings = self.settings_file
         error: UsageError | None = first
@@ -173,14 +181,19 @@ class OptionsOrFile(Options):
             text = str(error)
             setting = None if settings is None else settings.named_in(text)
             fewer = self._without_mistake(words, text)
+            about, *others = re.findall(r"--[\w-]+", text) or [""]
+            follows = any(left_out[other] for other in others)
             if setting is not None and settings is not None and (fewer is None or not _names(text, words)):
-                of_file.append(f"rtmprelay: {settings.path}, line {setting.line}: {text}")
+                if not follows:
+                    of_file.append(f"rtmprelay: {settings.path}, line {setting.line}: {text}")
                 settings = settings.without(setting)
             else:
-                of_line.append(f"rtmprelay: {text}{self._hint(text)}")
+                if not follows:
+                    of_line.append(f"rtmprelay: {_counted_from(text, left_out[about])}{self._hint(text)}")
                 if fewer is None:
                     break
                 words = fewer
+            left_out[about] += 1
             without = type(self)()
             without.makes_plugins = self.makes_plugins
             without.settings_file = settings
@@ -202,7 +215,7 @@ class OptionsOrFile(Options):
         about = [pair for pair in named if _is_about(error, pair[0])]
         # Of several values of one option the message quotes the bad one, or gives its number.
         wrong = next((pair for pair in about if pair[1] and pair[1] in error), None)
-        number_of = re.search(r"\(number (\d+)\)", error)
+        number_of = _NUMBER.search(error)
         if wrong is None and number_of is not None and int(number_of[1]) <= len(about):
             wrong = about[int(number_of[1]) - 1]
         wrong = wrong or next(iter(about), None)
@@ -228,6 +241,11 @@ class OptionsOrFile(Options):
         if name in _OTHER_NAMES:
             return f"; did you mean --{_OTHER_NAMES[name]}?"
         return suggestion(name, [one.rstrip("=") for one in self.longOpt], "--")
+
+
+def _counted_from(error: str, left_out: int) -> str:
+    """The number of a wrong value as it was typed: the wrong ones before it have been left out."""
+    return _NUMBER.sub(lambda number: f"(number {int(number[1]) + left_out})", error)
 
 
 def _is_about(error: str, option: str) -> bool:

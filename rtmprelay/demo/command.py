@@ -18,11 +18,6 @@ from rtmprelay.demo.display import Display, display_for
 from rtmprelay.demo.run import Demo, DemoSettings
 from rtmprelay.demo.verdict import DemoVerdict
 
-DESCRIPTION = (
-    "Runs a relay, servers that it relays to, a player and a recording, all on this machine, with a generated test stream:"
-    " no OBS, ffmpeg or platform is needed. At the end it compares what each of them got with what was sent, message by"
-    " message; the exit status is 0 only if everything is identical."
-)
 _MAX_DESTINATIONS = 50
 
 

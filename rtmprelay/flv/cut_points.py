@@ -81,7 +81,6 @@ class CutPoints:
         begin_ms: The timestamp that is time zero; None while the file has no coded frame.
         end: Where the last whole tag ends, as far as the file was looked at.
         end_ms: The time of the newest frame.
-        is_damaged: Whether something that is not a tag follows `end`.
     """
 
     def __init__(self, read: Read) -> None:
@@ -98,7 +97,6 @@ class CutPoints:
         self.begin_ms: int | None = None
         self.end = self.first_tag
         self.end_ms = 0
-        self.is_damaged = False
         self._keyframes: list[CutPoint] = []
         # For files without pictures, which may be cut anywhere.
         self._sounds: list[CutPoint] = []
@@ -150,7 +148,6 @@ class CutPoints:
                 return True
             following = read(end - TRAILER_SIZE, TRAILER_SIZE + TAG_HEADER_SIZE + _ENOUGH)
             if following[:TRAILER_SIZE] != tag_trailer(payload_size):
-                self.is_damaged = True
                 return True
             self._looked_at += 1
             if self._looked_at > MAX_TAGS:

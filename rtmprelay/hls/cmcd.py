@@ -31,9 +31,6 @@ class Cmcd:
     throughput_kbps: int | None = None
 
 
-NOTHING = Cmcd()
-
-
 def read_cmcd(texts: Iterable[str]) -> Cmcd | None:
     """What the parameter or the headers say; None if there is nothing. What cannot be read is left out."""
     found: dict[str, str | None] = {}

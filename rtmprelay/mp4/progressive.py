@@ -25,9 +25,6 @@ _U32_MAX = 0xFFFFFFFF
 #: A box of more than 4 GiB has its size in 64 bits after its type.
 _LARGE_HEADER_SIZE = 16
 
-#: Samples of a clip: an hour of 60 pictures and 50 packets a second has 400,000.
-MAX_SAMPLES = 2_000_000
-
 
 class BadFragmentError(RtmpRelayError):
     """What should be fragments of ours is something else."""

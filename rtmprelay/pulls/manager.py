@@ -189,12 +189,6 @@ class PullManager:
         """All streams that are fetched now."""
         return iter(list(self._fetches.values()))
 
-    def end_fetch(self, key: str, reason: str) -> None:
-        """Stop fetching a stream: it is published here."""
-        fetch = self._fetches.get(key)
-        if fetch is not None:
-            self._end(fetch, reason)
-
     def _end(self, fetch: Fetch, reason: str) -> Deferred[None]:
         self._fetches.pop(fetch.key, None)
         ended = fetch.end(reason)

@@ -146,6 +146,22 @@ def test_all_mistakes_of_a_command_are_told_at_once(folder: Path) -> None:
     assert [line for line in lines if "(see rtmprelay serve --help)" in line] == lines[-1:]
 
 
+def test_what_is_missing_only_because_it_was_wrong_is_not_told(folder: Path) -> None:
+    typed = "--cluster http://x --cluster-secret x --node-url rtmp://a:1 --record live --record-dir x"
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["serve", *shlex.split(typed)])
+    first, second = sorted(str(ended.value.code).splitlines())
+    assert first.startswith("rtmprelay: --cluster: it is not the address of a directory")
+    assert second.startswith("rtmprelay: --record: 'live' matches no stream")
+
+
+def test_wrong_values_of_one_option_have_their_own_numbers(folder: Path) -> None:
+    typed = "--relay-to x --relay-to rtmp://a/b/c --relay-to y"
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["serve", *shlex.split(typed)])
+    assert re.findall(r"\(number (\d)\)", str(ended.value.code)) == ["1", "3"]
+
+
 @pytest.mark.parametrize(
     "typed",
     ["extra", "--listen", "--record-all=yes", "--listen tcp:", '--listen ""', '--config ""', "--hls ''"],

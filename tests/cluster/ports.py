@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.cluster.redis import free_port
+from tests.helpers import free_port
 
 
 class Ports:

@@ -23,8 +23,8 @@ from rtmprelay.interfaces import IEventSink
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.service import RelayService
 from rtmprelay.session.reports import PublishAccepted
-from tests.cluster.redis import RedisServer, free_port
-from tests.helpers import LOOPBACK, SocketClient, connect_client, start_frames, the_reactor, until
+from tests.cluster.redis import RedisServer
+from tests.helpers import LOOPBACK, SocketClient, connect_client, free_port, start_frames, the_reactor, until
 from tests.service.command import TWISTD, Server
 
 SECRET = "the secret of the cluster of a test"

@@ -13,19 +13,13 @@ from typing import Self
 
 import pytest
 
-from tests.helpers import wait_for
+from tests.helpers import free_port, wait_for
 
 PROGRAM = shutil.which("redis-server")
 
 needs_redis = pytest.mark.skipif(
     PROGRAM is None, reason="there is no redis-server: apt-get install redis-server"
 )
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 class RedisServer:

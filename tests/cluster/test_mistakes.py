@@ -17,8 +17,8 @@ from rtmprelay.cluster.settings import read_directory_address
 from rtmprelay.errors import ConfigError
 from tests.certificates import self_signed
 from tests.cluster.processes import SECRET, CuttableLink, Node, RealCluster
-from tests.cluster.redis import RedisServer, free_port, needs_redis
-from tests.helpers import DEADLINE, real_reactor_test, until
+from tests.cluster.redis import RedisServer, needs_redis
+from tests.helpers import DEADLINE, free_port, real_reactor_test, until
 from tests.service.command import FOREGROUND, TWISTD
 
 

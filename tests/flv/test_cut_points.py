@@ -108,7 +108,6 @@ def test_file_that_grows_is_looked_at_from_where_it_ended() -> None:
     for size in range(20, len(data) + 1, 997):
         growing = CountedFile(data[:size])
         assert points.look(growing.read, size, 10_000)
-        assert not points.is_damaged
     file = CountedFile(data)
     assert points.look(file.read, len(data), 10_000)
     assert list(points.parts()) == whole
@@ -120,7 +119,6 @@ def test_damage_ends_the_file() -> None:
     tag = tags_in(bytes(data))[900]
     data[tag.end - 1] ^= 1
     parts, points, _ = parts_of(bytes(data))
-    assert points.is_damaged
     assert parts[-1].end == points.end == tag.offset
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from rtmprelay.media import MediaFrame
 from rtmprelay.session.reports import MediaReceived, StatusReceived
-from tests.cluster.redis import free_port
-from tests.helpers import group, start_frames, wait_for
+from tests.helpers import free_port, group, start_frames, wait_for
 from tests.service.command import BlockingClient, Server
 
 

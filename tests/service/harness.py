@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -278,10 +277,3 @@ async def send_live(
     for frame in frames:
         publisher.send(frame)
         await deferLater(clock, interval)
-
-
-def closed_port() -> int:
-    """A port on which nothing listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

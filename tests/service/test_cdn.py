@@ -16,10 +16,9 @@ from tempfile import gettempdir
 
 import pytest
 
-from tests.helpers import LOOPBACK
+from tests.helpers import LOOPBACK, free_port
 from tests.service.browser import until
 from tests.service.command import Server
-from tests.service.harness import closed_port
 from tests.service.hls_crowd import Crowd, watch
 from tests.service.interop import FFmpeg
 
@@ -169,7 +168,7 @@ def through(origin: Origin, url: str) -> tuple[Crowd, int]:
 
 @needs("nginx")
 def test_behind_nginx_the_relay_is_asked_once_for_each_url(origin: Origin, tmp_path: Path) -> None:
-    port = closed_port()
+    port = free_port()
     config = replaced(
         "hls-nginx.conf",
         {
@@ -193,7 +192,7 @@ def test_behind_nginx_the_relay_is_asked_once_for_each_url(origin: Origin, tmp_p
 
 @needs("varnishd")
 def test_behind_varnish_the_relay_is_asked_once_for_each_url(origin: Origin, tmp_path: Path) -> None:
-    port = closed_port()
+    port = free_port()
     vcl = replaced("hls-varnish.vcl", {'.port = "8081"': f'.port = "{origin.port}"'})
     (tmp_path / "hls.vcl").write_text(vcl)
     command = ["varnishd", "-F", "-a", f"127.0.0.1:{port}", "-f", str(tmp_path / "hls.vcl")]
@@ -213,7 +212,7 @@ def test_behind_varnish_the_relay_is_asked_once_for_each_url(origin: Origin, tmp
 @needs("haproxy")
 def test_haproxy_passes_playlists_that_are_awaited(origin: Origin, tmp_path: Path) -> None:
     """It keeps nothing: every request reaches what is behind it."""
-    port = closed_port()
+    port = free_port()
     config = replaced(
         "hls-haproxy.cfg",
         {

@@ -30,10 +30,10 @@ from twisted.internet.task import deferLater
 
 from rtmprelay.client import publish
 from rtmprelay.rtmp.client import RtmpPublisherProtocol
-from tests.helpers import real_reactor_test, the_reactor, until
+from tests.helpers import free_port, real_reactor_test, the_reactor, until
 from tests.rounds import rounds
 from tests.service import measured_relay
-from tests.service.harness import HEADER, Harness, Sink, closed_port
+from tests.service.harness import HEADER, Harness, Sink
 from tests.service.measured_relay import read_turns, waiting_p99
 from tests.service.test_relay_load import FRAME_RATE, SECONDS, Stopwatches, accepts, picture
 
@@ -163,7 +163,7 @@ async def test_many_http_clients_add_little_latency(
     sink = harness.start_sink(Sink("tcp:0:interface=127.0.0.1:backlog=200"))
     watches = Stopwatches()
     sink.service.registry.add_observer(watches)
-    port, http_port = closed_port(), closed_port()
+    port, http_port = free_port(), free_port()
     turns_file = tmp_path / "turns"
     command = [sys.executable, "-m", measured_relay.__name__, str(turns_file)]
     command += [

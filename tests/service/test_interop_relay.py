@@ -14,8 +14,8 @@ from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationState
 from rtmprelay.events import DestinationClosed
 from rtmprelay.wire.url import RtmpUrl
-from tests.helpers import DEADLINE, real_reactor_test
-from tests.service.harness import Harness, Relay, closed_port
+from tests.helpers import DEADLINE, free_port, real_reactor_test
+from tests.service.harness import Harness, Relay
 from tests.service.interop import H264_AAC, Capture, FFmpeg, assert_same_from_a_keyframe_on, in_background
 
 NGINX_MODULE = Path("/usr/lib/nginx/modules/ngx_rtmp_module.so")
@@ -27,7 +27,7 @@ def nginx(tmp_path: Path) -> Iterator[int]:
     program = shutil.which("nginx") or "/usr/sbin/nginx"
     if not Path(program).exists() or not NGINX_MODULE.exists():
         pytest.skip("nginx with the rtmp module is not installed (Debian: nginx, libnginx-mod-rtmp)")
-    port = closed_port()
+    port = free_port()
     configuration = tmp_path / "nginx.conf"
     configuration.write_text(
         f"load_module {NGINX_MODULE}; daemon off; master_process off; pid {tmp_path}/pid;"
@@ -63,7 +63,7 @@ async def test_nginx_and_two_relays_get_the_same_stream(ffmpeg: FFmpeg, harness:
     ]
     settings = [to(name, url) for name, url in zip("abc", urls, strict=True)]
     relay = harness.start_relay(
-        destinations=[*settings, to("dead", f"rtmp://127.0.0.1:{closed_port()}/live/d")]
+        destinations=[*settings, to("dead", f"rtmp://127.0.0.1:{free_port()}/live/d")]
     )
     publishing = in_background(ffmpeg.publish(source, relay.url("live/test"), speed=1.5))
     await relay.until(lambda: all(harness.status(name).state is DestinationState.CONNECTED for name in "abc"))

@@ -18,8 +18,16 @@ from rtmprelay.secret import Secret
 from rtmprelay.web.api.routes import DESTINATION_ACTIONS
 from rtmprelay.web.media_routes import MEDIA_KINDS, STILL
 from rtmprelay.web.settings import HttpSettings
-from tests.helpers import LOOPBACK, group, real_reactor_fixture, real_reactor_test, start_frames, until
-from tests.service.harness import Harness, Relay, Sink, closed_port, destination
+from tests.helpers import (
+    LOOPBACK,
+    free_port,
+    group,
+    real_reactor_fixture,
+    real_reactor_test,
+    start_frames,
+    until,
+)
+from tests.service.harness import Harness, Relay, Sink, destination
 from tests.service.http_client import TOKEN, connect, fetch
 from tests.web.helpers import Response, Web
 from tests.web.hls import HlsWeb
@@ -93,7 +101,7 @@ async def running(harness: Harness, tmp_path: Path) -> AsyncIterator[Running]:
     """A stream with a player and a recording, one good and one dead destination."""
     sink = harness.start_sink(Sink())
     relay = harness.start_relay(
-        destinations=(destination("good", sink.port), destination("dead", closed_port())),
+        destinations=(destination("good", sink.port), destination("dead", free_port())),
         recording=RecordingSettings(record_all=True, folder=tmp_path),
         http=HttpSettings(listen=LOOPBACK, token=Secret(TOKEN)),
     )

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import keyframe, start_frames, wait_for
+from tests.helpers import free_port, keyframe, start_frames, wait_for
 from tests.service.command import FOREGROUND, TWISTD, BlockingClient, Server, refusal, run
-from tests.service.harness import closed_port
 
 Start = Callable[..., Server]
 
@@ -145,7 +144,7 @@ def test_check_destinations_prints_each_step_and_exits_with_0_if_all_succeeded(
     assert done.returncode == 0, done.stderr
     steps = [line.split()[:2] for line in done.stdout.splitlines()[1:]]
     assert steps == [["ok", step] for step in ("dns", "tcp", "handshake", "connect", "publish", "stays")]
-    done = check_destinations(tmp_path, good, f"rtmp://127.0.0.1:{closed_port()}/app/{KEY}")
+    done = check_destinations(tmp_path, good, f"rtmp://127.0.0.1:{free_port()}/app/{KEY}")
     assert done.returncode == 1
     assert "FAIL tcp" in done.stdout
     assert "connection refused" in done.stdout

@@ -14,8 +14,8 @@ from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.destinations.status import DestinationState
 from rtmprelay.rtmp.transport_buffers import unsent_bytes
 from rtmprelay.streams.live_stream import LiveStream
-from tests.helpers import real_reactor_test, the_reactor
-from tests.service.harness import HEADER, Harness, Sink, closed_port, destination, pictures, send_live
+from tests.helpers import free_port, real_reactor_test, the_reactor
+from tests.service.harness import HEADER, Harness, Sink, destination, pictures, send_live
 from tests.service.interop import in_background
 
 
@@ -48,7 +48,7 @@ async def broadcast_beside(harness: Harness, bad: DestinationSettings, picture_s
 
 @real_reactor_test
 async def test_destination_on_a_closed_port_disturbs_nobody(harness: Harness) -> None:
-    await broadcast_beside(harness, destination("bad", closed_port()))
+    await broadcast_beside(harness, destination("bad", free_port()))
     # During an attempt the state is `connecting`, between two it is `error`.
     await harness.relay.until(lambda: harness.status("bad").state is DestinationState.ERROR)
     status = harness.status("bad")

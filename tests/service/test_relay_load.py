@@ -25,10 +25,10 @@ from rtmprelay.interfaces import IFrameSubscriber, IStreamObserver
 from rtmprelay.media import MediaFrame, MediaKind
 from rtmprelay.streams.frames import FrameBatch, FrameRole, LiveFrame
 from rtmprelay.streams.live_stream import LiveStream
-from tests.helpers import real_reactor_test, the_reactor, until
+from tests.helpers import free_port, real_reactor_test, the_reactor, until
 from tests.rounds import rounds
 from tests.service import measured_relay
-from tests.service.harness import HEADER, Harness, Sink, closed_port
+from tests.service.harness import HEADER, Harness, Sink
 from tests.service.measured_relay import read_turns, waiting_p99
 
 SECONDS = rounds(2, full=8, variable="RTMPRELAY_LOAD_SECONDS")
@@ -127,7 +127,7 @@ async def run_relay(harness: Harness, count: int, turns_file: Path) -> Run:
     sink = harness.start_sink(Sink("tcp:0:interface=127.0.0.1:backlog=200"))
     watches = Stopwatches()
     sink.service.registry.add_observer(watches)
-    port = closed_port()
+    port = free_port()
     command = [sys.executable, "-m", measured_relay.__name__, str(turns_file)]
     command += ["--log-level=warn", "rtmprelay", "--listen", f"127.0.0.1:{port}"]
     for number in range(count):

@@ -13,7 +13,6 @@ CONFIGURATION = to_bytes([fixed(2, 5), fixed(3, 4), fixed(1, 4), "000"])
 #: The tone is in the eleventh band of frequencies, which has the coefficients 40 to 47. 44 is about 1043 Hz.
 _BAND = 10
 _TONE = 44
-TONE_HZ = (_TONE + 0.5) * SAMPLE_RATE / 2 / SAMPLES_PER_FRAME
 
 #: Steps of 1.5 dB: about a tenth of full scale.
 _LOUDNESS = 187
