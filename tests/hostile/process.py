@@ -83,6 +83,8 @@ class AttackedServer:
         limits = [part for limit in _PATIENCE.items() for part in ("--limit", "=".join(limit))]
         self.server = Server(
             folder,
+            # Every connection is in the log.
+            *("--log-level", "debug"),
             *("--log-format", "json", "--auth", f"keys-file:{keys}", "--hook", "jsonl:events.jsonl"),
             *("--relay-config", str(relay), "--http-status", "127.0.0.1:0"),
             *limits,
