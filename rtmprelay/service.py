@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from twisted.application.service import MultiService
@@ -38,6 +39,7 @@ from rtmprelay.listener import Listener
 from rtmprelay.machine import OpenFiles
 from rtmprelay.node import make_cluster, make_pulls, node_identity, start_drain
 from rtmprelay.recording.manager import RecordingManager
+from rtmprelay.rtmp import proxied
 from rtmprelay.rtmp.addresses import host_of
 from rtmprelay.rtmp.recheck import Recheck
 from rtmprelay.rtmp.server_factory import RtmpServerFactory
@@ -185,6 +187,10 @@ class RelayService(MultiService):
             self.memory.add_output(lambda: hls.held_bytes)
         self.control.player_enders.append(self.factory.end_play)
         self.recheck = Recheck(self.gate, self.config.recheck, steady(reactor), [self.factory.granted])
+        if self.hls is not None:
+            self.hls.viewers.note_refused = self.factory.refused_addresses.note
+            self.control.player_enders.append(self.hls.viewers.end)
+            self.recheck.add(self.hls.viewers.granted)
         self.http: HttpPart | None = None
         self._http_listener: Listener | None = None
         self._media_listener: Listener | None = None
@@ -218,6 +224,10 @@ class RelayService(MultiService):
         return listener
 
     def _listener(self, description: str, factory: IProtocolFactory, protocol: str) -> Listener:
+        if description.startswith(proxied.PREFIX):
+            description = description.removeprefix(proxied.PREFIX)
+            factory = proxied.ProxiedFactory(factory)
+
         def make_endpoint() -> IStreamServerEndpoint:
             endpoint: IStreamServerEndpoint = serverFromString(cast("IReactorCore", self._clock), description)
             return endpoint
@@ -363,9 +373,9 @@ class RelayService(MultiService):
         files.add(lambda: len(self.recordings))
         files.add(lambda: len(self.destinations))
         if self.http is not None:
-            site = self.http.site
-            site.open_files = files
-            files.add(lambda: site.connections)
+            for site in (self.http.site, self.http.media_site):
+                site.open_files = files
+                files.add(partial(getattr, site, "connections"))
 
     def _publish_start(self) -> None:
         """Give this run a name; the event log has it in every line."""

@@ -109,4 +109,5 @@ def server_settings(config: RelayConfig) -> ServerSettings:
         admission=config.admission_limits,
         max_publisher_kbps=config.max_publisher_kbps,
         statistics_interval=config.statistics_interval,
+        keeps_requests=config.recheck is not None,
     )

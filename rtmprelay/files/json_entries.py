@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
 from rtmprelay.errors import ConfigError
@@ -35,8 +36,12 @@ def _read_float(value: object, _: type) -> float:
     return float(value)
 
 
+@cache
 def entry_converter(*kinds: type) -> Converter:
-    """Reads these attrs classes strictly: unknown fields are refused, and nothing is converted."""
+    """Reads these attrs classes strictly: unknown fields are refused, and nothing is converted.
+
+    It compiles code for each class, which takes a hundred times as long as reading an entry.
+    """
     # Only relays with a configuration file need it, and it takes longer to import than most of the relay.
     from cattrs import Converter
     from cattrs.gen import make_dict_structure_fn

@@ -130,6 +130,6 @@ def read_index(
 def _fields(line: bytes) -> dict[str, Any] | None:
     try:
         fields = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return fields if isinstance(fields, dict) else None

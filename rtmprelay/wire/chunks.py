@@ -80,6 +80,7 @@ class ChunkReader:
         self.chunks_read = 0
         self.stops_at_commands = False
         self.held = 0
+        self._kept = 0
         self.limit_messages(limits.message_size)
         self._max_assembly = limits.assembly_size
         self._assembly_limit = "assembly_size"
@@ -101,14 +102,21 @@ class ChunkReader:
         """Set how many bytes may be unfinished from now on, with the limit's name; `pool` counts them."""
         self._max_assembly = size
         self._assembly_limit = limit
-        self._pool.used -= self._assembled + self.held
+        own = self._assembled + self.held + self._kept
+        self._pool.used -= own
         self._pool = pool
-        pool.used += self._assembled + self.held
+        pool.used += own
 
     @property
     def unfinished(self) -> int:
         """The bytes of unfinished messages."""
         return self._assembled
+
+    def keep(self, size: int) -> None:
+        """Count what the connection keeps of messages that are complete."""
+        self._pool.used += size - self._kept
+        self._kept = size
+        self._check_memory()
 
     def hold(self, data: bytes) -> None:
         """Keep bytes for the next `feed`: what they mean is not known yet."""
@@ -119,8 +127,8 @@ class ChunkReader:
 
     def forget(self) -> None:
         """Free the memory of unfinished messages: nothing more will arrive."""
-        self._pool.used -= self._assembled + self.held
-        self.held = 0
+        self._pool.used -= self._assembled + self.held + self._kept
+        self.held = self._kept = 0
         self._streams.clear()
         self._assembled = 0
         self._header_part = b""
@@ -346,7 +354,7 @@ class ChunkReader:
 
     def _check_memory(self) -> None:
         """Raise if this connection has more than it may have, or than it should have while others need memory too."""
-        own, pool = self._assembled + self.held, self._pool
+        own, pool = self._assembled + self.held + self._kept, self._pool
         if own > self._max_assembly:
             raise LimitExceededError(
                 self._assembly_limit, f"over {self._max_assembly} bytes of unfinished messages"
