@@ -192,7 +192,8 @@ def _requests() -> list[bytes]:
 def _indexes() -> list[bytes]:
     targets = Targets(0.333, 2.0, 0.36, 2)
     segments = [
-        Segment(number, 1.7e9 + number * 2, 0, False, duration=2.0, size=9, data=None) for number in range(4)
+        Segment(number, number, 1.7e9 + number * 2, 0, False, duration=2.0, size=9, data=None)
+        for number in range(4)
     ]
     return [head_line("abc", targets, 0) + b"".join(map(segment_line, segments))]
 
