@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from twisted.internet.defer import Deferred, DeferredLock, succeed
 
 from rtmprelay.access.refused_addresses import RefusedAddress
-from rtmprelay.cluster.cluster import Cluster
 from rtmprelay.cluster.status import NO_CLUSTER, cluster_status
 from rtmprelay.destinations.config_file import RelayFile, destination_from_entry
 from rtmprelay.destinations.editing import edited_settings, shown_settings
@@ -17,7 +16,7 @@ from rtmprelay.destinations.manager import Changes, DestinationManager
 from rtmprelay.destinations.preflight import CheckReport, DestinationChecks, TooManyChecksError
 from rtmprelay.destinations.settings import DestinationSettings, refuse_duplicates
 from rtmprelay.destinations.status import DestinationState, DestinationStatus
-from rtmprelay.errors import ConfigError
+from rtmprelay.errors import BusyError, ConfigError, ConflictError, NotThereError
 from rtmprelay.event_bus import EventBus
 from rtmprelay.pulls.config_file import pull_from_entry
 from rtmprelay.pulls.manager import PullManager
@@ -28,7 +27,9 @@ from rtmprelay.recording.status import RecordingStatus, RecordingTotals
 from rtmprelay.rtmp.server_factory import RtmpServerFactory
 from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.registry import StreamRegistry
-from rtmprelay.web.api.control import BusyError, ConflictError, NotThereError
+
+if TYPE_CHECKING:
+    from rtmprelay.cluster.cluster import Cluster
 
 #: Runs something that waits for a disk, outside the reactor's thread.
 InThread = Callable[..., Deferred[Any]]
@@ -261,7 +262,8 @@ class RelayControl:
             return
         connected = (DestinationState.CONNECTING, DestinationState.CONNECTED)
         for other in self._destinations:
-            same = other.settings.url.identity == settings.url.identity
+            used = {url.identity for url in other.settings.addresses}
+            same = any(url.identity in used for url in settings.addresses)
             if same and any(outlet.state in connected for outlet in other.status().outlets):
                 raise ConflictError(
                     f"{other.name!r} is sending with this key now: trying it out could end the broadcast"

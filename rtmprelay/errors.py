@@ -39,5 +39,17 @@ class ConfigError(RtmpRelayError):
     """An option or a configuration value is wrong."""
 
 
+class NotThereError(ConfigError):
+    """There is nothing of this name."""
+
+
+class ConflictError(ConfigError):
+    """The change conflicts with what there is already."""
+
+
+class BusyError(ConfigError):
+    """There is too much of this going on already."""
+
+
 class BadRecordingError(RtmpRelayError):
     """A recording cannot be read as FLV."""

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from rtmprelay.clock import steady
-from rtmprelay.cluster.cluster import Cluster, ClusterContext
-from rtmprelay.cluster.notices import Messenger
 from rtmprelay.cluster.settings import ClusterSettings
 from rtmprelay.destinations.manager import DestinationManager
 from rtmprelay.drain import Drain, DrainedClient
-from rtmprelay.outputs.http_viewer import HttpViewer
 from rtmprelay.pulls.manager import PullManager
 from rtmprelay.pulls.settings import PullSettings
 from rtmprelay.pulls.source import FetchContext
@@ -22,7 +19,9 @@ from rtmprelay.rtmp.node_pass import NodeIdentity, random_node_name
 from rtmprelay.rtmp.server_factory import RtmpServerFactory
 
 if TYPE_CHECKING:
+    from rtmprelay.cluster.cluster import Cluster
     from rtmprelay.config.relay import RelayConfig
+    from rtmprelay.outputs.http_viewer import HttpViewer
     from rtmprelay.web.live_media import LiveMedia
 
 
@@ -60,7 +59,9 @@ def make_cluster(
     """The part of a relay that joins it to a cluster; None without one."""
     if settings is None:
         return None
-    # Only relays in a cluster need the client of the directory.
+    # Only relays in a cluster need these, and the client of the directory.
+    from rtmprelay.cluster.cluster import Cluster, ClusterContext
+    from rtmprelay.cluster.notices import Messenger
     from rtmprelay.cluster.redis_directory import RedisDirectory
 
     def load() -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from twisted.application.service import MultiService
@@ -37,8 +38,8 @@ from rtmprelay.events.lines import new_instance
 from rtmprelay.listener import Listener
 from rtmprelay.machine import OpenFiles
 from rtmprelay.node import make_cluster, make_pulls, node_identity, start_drain
-from rtmprelay.outputs.hls.service import Hls
 from rtmprelay.recording.manager import RecordingManager
+from rtmprelay.rtmp import proxied
 from rtmprelay.rtmp.addresses import host_of
 from rtmprelay.rtmp.recheck import Recheck
 from rtmprelay.rtmp.server_factory import RtmpServerFactory
@@ -46,7 +47,6 @@ from rtmprelay.stream_summaries import StreamSummaries
 from rtmprelay.streams.memory_budget import MemoryBudget
 from rtmprelay.streams.merging import Merging
 from rtmprelay.streams.registry import StreamRegistry
-from rtmprelay.web.http_service import HttpPart
 from rtmprelay.wiring import (
     adopt_services,
     caller_from_threads,
@@ -60,6 +60,9 @@ from rtmprelay.wiring import (
 
 if TYPE_CHECKING:
     from twisted.internet.interfaces import IReactorCore
+
+    from rtmprelay.outputs.hls.service import Hls
+    from rtmprelay.web.http_service import HttpPart
 
 
 #: Seconds that hooks have for the remaining events when the relay stops; our own need less.
@@ -170,6 +173,8 @@ class RelayService(MultiService):
         )
         self.hls: Hls | None = None
         if self.config.hls.match:
+            from rtmprelay.outputs.hls.service import Hls
+
             self.hls = Hls(
                 self.config.hls,
                 self.config.hls_limits,
@@ -182,11 +187,17 @@ class RelayService(MultiService):
             self.memory.add_output(lambda: hls.held_bytes)
         self.control.player_enders.append(self.factory.end_play)
         self.recheck = Recheck(self.gate, self.config.recheck, steady(reactor), [self.factory.granted])
+        if self.hls is not None:
+            self.hls.viewers.note_refused = self.factory.refused_addresses.note
+            self.control.player_enders.append(self.hls.viewers.end)
+            self.recheck.add(self.hls.viewers.granted)
         self.http: HttpPart | None = None
         self._http_listener: Listener | None = None
         self._media_listener: Listener | None = None
         settings = self.config.http
         if settings.listen is not None or settings.media_listen is not None:
+            from rtmprelay.web.http_service import HttpPart
+
             self.http = HttpPart(
                 self.control,
                 settings,
@@ -213,6 +224,10 @@ class RelayService(MultiService):
         return listener
 
     def _listener(self, description: str, factory: IProtocolFactory, protocol: str) -> Listener:
+        if description.startswith(proxied.PREFIX):
+            description = description.removeprefix(proxied.PREFIX)
+            factory = proxied.ProxiedFactory(factory)
+
         def make_endpoint() -> IStreamServerEndpoint:
             endpoint: IStreamServerEndpoint = serverFromString(cast("IReactorCore", self._clock), description)
             return endpoint
@@ -358,9 +373,9 @@ class RelayService(MultiService):
         files.add(lambda: len(self.recordings))
         files.add(lambda: len(self.destinations))
         if self.http is not None:
-            site = self.http.site
-            site.open_files = files
-            files.add(lambda: site.connections)
+            for site in (self.http.site, self.http.media_site):
+                site.open_files = files
+                files.add(partial(getattr, site, "connections"))
 
     def _publish_start(self) -> None:
         """Give this run a name; the event log has it in every line."""

@@ -26,10 +26,8 @@ from typing_extensions import override
 from rtmprelay import logs
 from rtmprelay.banner import banner, own_address
 from rtmprelay.before_start import check_pid_file, check_start, why_not_listening
-from rtmprelay.cluster.preflight import check_directory
 from rtmprelay.config.options import Options
 from rtmprelay.config.relay import is_tls
-from rtmprelay.destinations.preflight import check_destinations
 from rtmprelay.destinations.settings import DestinationSettings
 from rtmprelay.errors import ConfigError
 from rtmprelay.interfaces import IReloadable
@@ -182,6 +180,8 @@ class _LoggingRelayService(RelayService):
 def try_destinations(destinations: tuple[DestinationSettings, ...]) -> NoReturn:
     """Try all destinations out, print the report, and exit: with 0 if all of them work."""
 
+    from rtmprelay.destinations.preflight import check_destinations
+
     async def check(reactor: object) -> None:
         reports = await check_destinations(reactor, destinations)
         for report in reports:
@@ -283,6 +283,8 @@ def makeService(options: Options) -> RelayService:
     _raise_file_limit()
     cluster = options["config"].cluster
     if cluster is not None:
+        from rtmprelay.cluster.preflight import check_directory
+
         try:
             check_directory(cluster.directory, options["config"].node_name)
         except ConfigError as error:

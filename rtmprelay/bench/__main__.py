@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import attrs
 
-from rtmprelay.bench import report
+from rtmprelay.bench import capacity, report
 from rtmprelay.bench.cases import QUICK, Plan, cases
 from rtmprelay.bench.hls import measure_cached, measure_hls, varnish_is_there
 from rtmprelay.bench.measurement import allow_many_files, measure
@@ -48,6 +48,17 @@ def _within(least: float, most: float) -> Callable[[str], float]:
     return read
 
 
+_ROW_NAMES = ", ".join(row.name for row in capacity.ROWS)
+
+
+def _rows(text: str) -> list[capacity.Row]:
+    by_name = {row.name: row for row in capacity.ROWS}
+    unknown = [name for name in text.split(",") if name not in by_name]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"there is no row {unknown[0]!r}: choose from {_ROW_NAMES}")
+    return [by_name[name] for name in text.split(",")]
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m rtmprelay.bench", description=__doc__)
     add = parser.add_argument
@@ -55,8 +66,8 @@ def _parser() -> argparse.ArgumentParser:
         "workload",
         nargs="?",
         default="all",
-        choices=[*WORKLOADS, "all", "hls", "draw"],
-        help="what to measure; hls: viewers of low-latency HLS, ours alone; draw: make tables and plots of a --json file again (default: all, half an hour)",
+        choices=[*WORKLOADS, "all", "hls", "capacity", "draw"],
+        help="what to measure; hls: viewers of low-latency HLS, ours alone; capacity: how much one core carries, row by row (half an hour); draw: make tables and plots of a --json file again (default: all, half an hour)",
     )
     add("--quick", action="store_true", help="one short round of everything: about a minute")
     add("--players", type=_numbers(1, 2000), help="fan-out: 50,200,500,1000")
@@ -69,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--seconds", type=_within(0.5, 30), help="measured time of each run")
     add("--rounds", type=int, choices=range(1, 21), metavar="N", help="runs of each server")
     add("--attempts", type=int, choices=range(1, 6), metavar="N", help="how often a noisy run is repeated")
+    add("--rows", type=_rows, metavar="NAME,...", help="capacity: which rows; default: all, " + _ROW_NAMES)
     add("--without-nginx", dest="with_nginx", action="store_false", default=None, help="ours alone")
     add("--format", choices=["text", "rst"], default="text", help="of the table")
     add("--json", type=Path, metavar="FILE", help="write every run here; with draw: read them from here")
@@ -112,6 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.workload == "hls":
         return _measure_hls(options)
+    if options.workload == "capacity":
+        return _measure_capacity(options)
     if options.workload == "draw":
         if options.json is None:
             parser.error("draw needs --json FILE")
@@ -149,6 +163,18 @@ def _measure_hls(options: argparse.Namespace) -> int:
             "Varnish is not installed, or its documented file is not here: nothing is measured behind a cache"
         )
     return FAILED if failed else 0
+
+
+def _measure_capacity(options: argparse.Namespace) -> int:
+    allow_many_files()
+    signal.signal(signal.SIGTERM, _stopped)
+    climbs = capacity.climb_all(options.rows or capacity.ROWS, options.seconds or 4.0)
+    sys.stdout.write(capacity.as_rst(climbs))
+    if options.json is not None:
+        options.json.write_text(capacity.as_json(climbs, about(plan_of(options))))
+    if options.plot is not None:
+        capacity.write_plot(climbs, options.plot)
+    return 0 if all(climb.carried for climb in climbs) else FAILED
 
 
 def _measure_all(options: argparse.Namespace) -> list[Comparison]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import time
-from typing import Protocol
+from typing import Any, Protocol
+
+from typing_extensions import override
 
 from rtmprelay.errors import RemoteProtocolError
 from rtmprelay.session.client import ClientSession
@@ -22,12 +25,51 @@ class RefusedError(Exception):
     """The server refused a connection or a request."""
 
 
-def dial(port: int) -> socket.socket:
+class _TlsSocket(ssl.SSLSocket):
+    """Says that it has to wait as plain sockets do."""
+
+    @override
+    def recv(self, *arguments: Any) -> bytes:
+        try:
+            return super().recv(*arguments)
+        except ssl.SSLWantReadError as error:
+            raise BlockingIOError from error
+
+    @override
+    def recv_into(self, *arguments: Any) -> int:
+        try:
+            return super().recv_into(*arguments)
+        except ssl.SSLWantReadError as error:
+            raise BlockingIOError from error
+
+    @override
+    def send(self, *arguments: Any) -> int:
+        try:
+            return super().send(*arguments)
+        except ssl.SSLWantWriteError as error:
+            raise BlockingIOError from error
+
+
+def _tls_context() -> ssl.SSLContext:
+    """The server is one of ours with a certificate that nobody vouches for."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.sslsocket_class = _TlsSocket
+    return context
+
+
+_TLS = _tls_context()
+
+
+def dial(port: int, tls: bool = False) -> socket.socket:
     """Connect to a port of this machine. Blocking is fine: it takes no time unless the server accepts nobody."""
     sock = socket.socket()
     sock.settimeout(_TIMEOUT)
     try:
         sock.connect((HOST, port))
+        if tls:
+            sock = _TLS.wrap_socket(sock)
     except OSError as error:
         sock.close()
         raise RefusedError(f"no connection to port {port}: {error}") from error
@@ -93,10 +135,10 @@ class LoadConnection:
         self.sock.close()
 
 
-def client(port: int, chunk_size: int = 65536) -> tuple[LoadConnection, ClientSession]:
+def client(port: int, chunk_size: int = 65536, tls: bool = False) -> tuple[LoadConnection, ClientSession]:
     """A client that is about to connect."""
     session = ClientSession(APP, f"rtmp://{HOST}:{port}/{APP}", chunk_size=chunk_size, use_digest=False)
-    return LoadConnection(dial(port), session), session
+    return LoadConnection(dial(port, tls), session), session
 
 
 def raise_if_refused(event: SessionReport) -> None:

@@ -77,11 +77,11 @@ def measure(contestant: Contestant, case: Case, profiles: Path | None = None) ->
 def _prepare_sinks(workers: Workers, case: Case) -> tuple[Worker | None, Extras]:
     record = case.workload == "recording"
     if not case.destinations:
-        return None, Extras(record=record)
+        return None, Extras(record=record, tls=case.tls)
     sinks = workers.start("destinations", SinkTask(case.destinations, PROBES))
     port = sinks.wait_for("listening", _ANSWER_WITHIN)
     urls = tuple(f"rtmp://{HOST}:{port}/{APP}/to{number}" for number in range(case.destinations))
-    return sinks, Extras(urls, record)
+    return sinks, Extras(urls, record, case.tls)
 
 
 def _measure_running(
@@ -140,7 +140,9 @@ def _start_load(
     case: Case, server: RunningServer, workers: Workers, sinks: Worker | None
 ) -> tuple[_Load, Sample]:
     """Connect everybody; also return a sample of the server taken before the first player joined."""
-    publishers = workers.start("publishers", PublishTask(server.port, case.publishers, case.chunk_size))
+    publishers = workers.start(
+        "publishers", PublishTask(server.port, case.publishers, case.chunk_size, case.tls)
+    )
     publishers.wait_for("ready", _READY_WITHIN)
     load = _Load(publishers, [])
     if sinks is not None:
@@ -149,22 +151,22 @@ def _start_load(
     time.sleep(0.3)
     alone = sample(server.pid)
     if case.players:
-        load.receivers += _start_players(case.players, server.port, workers)
+        load.receivers += _start_players(case.players, server.port, workers, case.tls)
     if case.joins:
         load.joiner = workers.start("joiners", JoinTask(server.port, case.joins, JOINS_PER_SECOND))
         load.joiner.wait_for("ready", _READY_WITHIN)
     return load, alone
 
 
-def _start_players(count: int, port: int, workers: Workers) -> list[Worker]:
+def _start_players(count: int, port: int, workers: Workers, tls: bool) -> list[Worker]:
     """Start the crowd and the probes. One probe joins after each eighth of the crowd, so that they are spread over it."""
     steps = min(PROBES, count)
     crowd_size = count - steps
     crowds = [
-        workers.start(f"crowd {number}", PlayTask(port, verify=False, rest=_CROWD_RESTS))
+        workers.start(f"crowd {number}", PlayTask(port, False, _CROWD_RESTS, tls))
         for number in range(math.ceil(crowd_size / _MOST_IN_A_CROWD))
     ]
-    probes = workers.start("probes", PlayTask(port, verify=True, rest=0.0))
+    probes = workers.start("probes", PlayTask(port, True, 0.0, tls))
     for step in range(steps):
         for number, crowd in enumerate(crowds):
             joins = share(share(crowd_size, number, len(crowds)), step, steps)

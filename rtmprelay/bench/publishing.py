@@ -27,7 +27,7 @@ _INTERVALS = {MediaKind.VIDEO: stream.PICTURE_INTERVAL_NS, MediaKind.AUDIO: stre
 
 class Publisher:
     def __init__(self, task: PublishTask, number: int, frames: list[stream.OutgoingFrame]) -> None:
-        self.connection, self._session = client(task.port, task.chunk_size)
+        self.connection, self._session = client(task.port, task.chunk_size, task.tls)
         self._name = f"bench{number}"
         # Real publishers are not in step with each other: spread them evenly over one frame interval.
         self._place_among_others = number / task.streams

@@ -109,7 +109,7 @@ class PlayWorker(ReceiveWorker):
     def go_on(self) -> None:
         """Join, a few at a time."""
         while len(self._joining) < min(_AT_ONCE, self._wanted - len(self._receivers)):
-            connection, session = client(self._task.port)
+            connection, session = client(self._task.port, tls=self._task.tls)
             descriptor = connection.sock.fileno()
             self._joining[descriptor] = connection, session
             self._poll.register(descriptor, select.EPOLLIN)

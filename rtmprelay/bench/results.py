@@ -29,6 +29,8 @@ class Case:
     destinations: int = 0
     joins: int = 0
     chunk_size: int = 4096
+    #: Whether publishers and players come over TLS.
+    tls: bool = False
 
     def __attrs_post_init__(self) -> None:
         if self.workload not in WORKLOADS:
@@ -36,13 +38,14 @@ class Case:
 
     @property
     def title(self) -> str:
+        over_tls = " over TLS" if self.tls else ""
         match self.workload:
             case "fanout":
-                return f"fan-out, {self.players} players"
+                return f"fan-out, {self.players} players{over_tls}"
             case "relay":
                 return f"relay, {self.destinations} destinations"
             case "ingest":
-                return f"ingest, {self.publishers} publishers, {self.chunk_size}-byte chunks"
+                return f"ingest, {self.publishers} publishers{over_tls}, {self.chunk_size}-byte chunks"
             case "recording":
                 return f"recording, {self.publishers} publishers"
             case _:

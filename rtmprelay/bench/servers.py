@@ -12,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -37,15 +38,17 @@ class Extras:
     #: URLs that each stream is relayed to.
     destinations: tuple[str, ...] = ()
     record: bool = False
+    tls: bool = False
 
 
 @attrs.frozen
 class Contestant:
-    """A server that takes part: ours, with or without further options, or nginx-rtmp."""
+    """A server that takes part: ours, with or without further options, nginx-rtmp, or SRS."""
 
     name: str
     options: tuple[str, ...] = ()
     is_nginx: bool = False
+    is_srs: bool = False
 
     def command(self, folder: Path, port: int, extras: Extras) -> list[str]:
         recordings = folder / "recordings"
@@ -57,13 +60,17 @@ class Contestant:
             recordings.chmod(0o777)
             errors = folder / "error.log"
             return [nginx_program(), "-c", str(configuration), "-p", str(folder), "-e", str(errors)]
+        if self.is_srs:
+            configuration = folder / "srs.conf"
+            configuration.write_text(srs_configuration(folder, port, extras))
+            return [os.environ[SRS_PROGRAM], "-c", str(configuration)]
         command = [
             *twistd_program(),
             "-n",
             "--pidfile=",
             "rtmprelay",
             "--listen",
-            f"{HOST}:{port}",
+            _tls_listener(folder, port) if extras.tls else f"{HOST}:{port}",
             *self.options,
         ]
         for url in extras.destinations:
@@ -75,10 +82,43 @@ class Contestant:
 
 OURS = Contestant("rtmprelay")
 NGINX = Contestant("nginx-rtmp", is_nginx=True)
+SRS = Contestant("SRS", is_srs=True)
+
+#: The environment variable that says where the program of SRS is.
+SRS_PROGRAM = "SRS_BIN"
 
 
 def ours_with_window(window: str) -> Contestant:
     return Contestant(f"rtmprelay, window {window}", ("--merge-window", window))
+
+
+def _tls_listener(folder: Path, port: int) -> str:
+    """The listener of a server with a certificate that vouches for itself."""
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -noenc -days 1 -subj /CN=localhost"
+    subprocess.run(
+        [*make.split(), "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True
+    )
+    return f"ssl:{port}:interface={HOST}:privateKey={key}:certKey={certificate}"
+
+
+def srs_is_there() -> bool:
+    """Whether SRS_BIN names a program."""
+    return Path(os.environ.get(SRS_PROGRAM, "")).is_file()
+
+
+def srs_configuration(folder: Path, port: int, extras: Extras) -> str:
+    """SRS' defaults, without what else it would do."""
+    servers = " ".join(urlsplit(url).netloc for url in extras.destinations)
+    forward = f"forward {{ enabled on; destination {servers}; }}" if servers else ""
+    recorder = f"dvr {{ enabled on; dvr_path {folder}/recordings/[app]_[stream].flv; dvr_plan session; }}"
+    return (
+        f"listen {HOST}:{port}; max_connections 16000; daemon off; pid {folder}/srs.pid;\n"
+        f"srs_log_tank file; srs_log_file {folder}/srs.log; srs_log_level error; ff_log_dir {folder};\n"
+        f"work_dir {folder}; query_latest_version off; stats {{ network 0; }} heartbeat {{ enabled off; }}\n"
+        "http_api { enabled off; } http_server { enabled off; }\n"
+        f"vhost __defaultVhost__ {{ {forward} {recorder if extras.record else ''} }}\n"
+    )
 
 
 def nginx_program() -> str:
@@ -97,9 +137,9 @@ def nginx_configuration(folder: Path, port: int, extras: Extras) -> str:
     user = "user root; " if os.geteuid() == 0 else ""
     return (
         f"load_module {NGINX_MODULE};\n"
-        f"daemon off; worker_processes 1; worker_rlimit_nofile 8192; {user}\n"
+        f"daemon off; worker_processes 1; worker_rlimit_nofile 32768; {user}\n"
         f"pid {folder}/nginx.pid; error_log {folder}/error.log error;\n"
-        "events { worker_connections 4096; }\n"
+        "events { worker_connections 16384; }\n"
         "rtmp { access_log off; chunk_size 4096;\n"
         f"  server {{ listen {HOST}:{port};\n"
         f"    application {APP} {{ live on; {push}{record}}}\n"

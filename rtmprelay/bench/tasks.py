@@ -20,6 +20,7 @@ class PublishTask:
     port: int
     streams: int
     chunk_size: int
+    tls: bool = False
 
 
 @attrs.frozen
@@ -32,6 +33,7 @@ class PlayTask:
     #: Seconds to sleep between two looks at the sockets. A crowd on many machines would not wake one processor for
     #: each frame, so a crowd sleeps; players that measure latency do not.
     rest: float
+    tls: bool = False
 
 
 @attrs.frozen

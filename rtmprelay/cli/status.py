@@ -99,6 +99,10 @@ def lines(document: Mapping[str, Any], columns: int) -> list[str]:
     head = ", ".join(f"{count} {what}" if count == 1 else f"{count} {what}s" for count, what in counts)
     made = [f"rtmprelay {document['health']['version']}: {head}"]
     made += [f"Warning: {warning}" for warning in document["health"].get("warnings", ())]
+    made += [
+        f"{one['address']} was refused {one['refused']} times ({one['limit']})"
+        for one in document["health"].get("refused_addresses", ())
+    ]
     made.append("")
     made += _table(
         ("stream", "video", "audio", "kbit/s", "fps", "players", "recorded", "live for"),
@@ -112,7 +116,14 @@ def lines(document: Mapping[str, Any], columns: int) -> list[str]:
                 [_destination(one) for one in destinations],
             ),
         ]
-    return [line[:columns] for line in made]
+    pulls = document["health"].get("pulls", {})
+    if pulls:
+        rows = [
+            (name, one["status"], str(one["viewers"]), one["last_error"] or "") for name, one in pulls.items()
+        ]
+        made += ["", *_table(("fetched from", "state", "players", "note"), rows)]
+    # What comes from elsewhere must not move the cursor.
+    return ["".join(c if c.isprintable() else "?" for c in line)[:columns] for line in made]
 
 
 def _stream(one: Mapping[str, Any]) -> tuple[str, ...]:
@@ -164,8 +175,6 @@ def _duration(seconds: float | None) -> str:
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    # What comes from a peer must not move the cursor.
-    rows = [["".join(c if c.isprintable() else "?" for c in cell) for cell in row] for row in rows]
     if not rows:
         rows = [["none", *[""] * (len(titles) - 1)]]
     widths = [max(len(titles[column]), *(len(row[column]) for row in rows)) for column in range(len(titles))]

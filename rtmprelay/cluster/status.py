@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from rtmprelay.cluster.cluster import Cluster
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rtmprelay.cluster.cluster import Cluster
 
 
 def cluster_status(cluster: Cluster) -> dict[str, object]:

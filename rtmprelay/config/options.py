@@ -152,8 +152,6 @@ class Options(OptionsOrFile):
     def postOptions(self) -> None:
         self._one_of("log-level", logs.LEVELS)
         self._one_of("log-format", logs.FORMATS)
-        for mistake in options_without_effect(self, self.all_given()):
-            raise UsageError(mistake)
         endpoints = self["listen"] or [config.DEFAULT_LISTEN]
         relay = config.RelayConfig(
             listen=tuple(self._checked("listen", one, config.usable_listener) for one in endpoints),
@@ -186,6 +184,9 @@ class Options(OptionsOrFile):
             check_memory(self["config"].hls, self["config"].hls_limits)
         except ConfigError as error:
             raise UsageError(f"--hls-window: {error}") from error
+        # Last: what is wrong with a value is said first.
+        for mistake in options_without_effect(self, self.all_given()):
+            raise UsageError(mistake)
 
     @staticmethod
     def _initial(read: Callable[[], _T]) -> _T:

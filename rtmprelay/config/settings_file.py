@@ -119,7 +119,8 @@ def read_settings_file(path: Path, known: KnownOptions) -> SettingsFile:
     text = read_text(path)
     try:
         document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
+        # Numbers of thousands of digits are no TOMLDecodeError.
         raise ConfigError(f"{path}: it is not valid TOML: {error}") from None
     return _Reader(path, text, known).read(document)
 

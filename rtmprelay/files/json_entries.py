@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, TypeVar, get_args, get_origin
-
-from cattrs import BaseValidationError, Converter, transform_error
-from cattrs.gen import make_dict_structure_fn
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
 from rtmprelay.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cattrs import Converter
 
 #: A value that is taken from the environment.
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -35,8 +36,16 @@ def _read_float(value: object, _: type) -> float:
     return float(value)
 
 
+@cache
 def entry_converter(*kinds: type) -> Converter:
-    """Reads these attrs classes strictly: unknown fields are refused, and nothing is converted."""
+    """Reads these attrs classes strictly: unknown fields are refused, and nothing is converted.
+
+    It compiles code for each class, which takes a hundred times as long as reading an entry.
+    """
+    # Only relays with a configuration file need it, and it takes longer to import than most of the relay.
+    from cattrs import Converter
+    from cattrs.gen import make_dict_structure_fn
+
     converter = Converter(forbid_extra_keys=True)
     converter.register_structure_hook(str, _exactly(str, "text"))
     converter.register_structure_hook(int, _exactly(int, "a whole number"))
@@ -98,6 +107,8 @@ def read_entry(converter: Converter, value: object, kind: type[_T]) -> _T:
     Raises:
         ConfigError: The message names all mistakes, each with its place.
     """
+    from cattrs import BaseValidationError, transform_error
+
     try:
         return converter.structure(value, kind)
     except BaseValidationError as error:

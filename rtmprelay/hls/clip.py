@@ -98,7 +98,7 @@ def cut_clip(
     """
     chosen: list[tuple[Segment, bytes | Path]] = []
     for segment in window.listed:
-        data = _bytes_of(window, segment) or file_of(segment.number)
+        data = _bytes_of(window, segment) or file_of(segment.name)
         if data is None or segment.date >= end:
             continue
         if segment.date + segment.duration <= begin:

@@ -13,12 +13,9 @@ from typing import Any
 import attrs
 
 from rtmprelay.hls.cuts import Targets
-from rtmprelay.hls.window import Segment
+from rtmprelay.hls.window import NAMES_LEFT_OUT, Segment
 
 _FORMAT = 1
-
-#: Numbers that are left out after a restart: parts that were sent before have names of their own.
-_PARTS_LEFT_OUT = 100_000
 
 
 @attrs.frozen
@@ -57,6 +54,7 @@ def segment_line(segment: Segment) -> bytes:
     return _line(
         {
             "segment": segment.number,
+            "name": segment.name,
             "date": segment.date,
             "duration": segment.duration,
             "size": segment.size,
@@ -83,7 +81,7 @@ def read_index(
 
     Args:
         wanted: What the options say. A window with other lengths of parts or segments cannot be continued.
-        sizes: The files that are there: the number of each segment, and its bytes.
+        sizes: The files that are there: the number in the name of each segment, and its bytes.
         configurations: The numbers of the initializations that are there.
         since: The date before which segments are too old.
     """
@@ -97,9 +95,11 @@ def read_index(
         last_part = 0
         for fields in rest:
             number, size = int(fields["segment"]), int(fields["size"])
+            # The first form of the index had no names: the number was the name.
+            name = int(fields.get("name", number))
             last_part = max(last_part, int(fields["last_part"]))
             follows = not segments or number == segments[-1].number + 1
-            is_there = sizes.get(number) == size and fields["configuration"] in configurations
+            is_there = sizes.get(name) == size and fields["configuration"] in configurations
             if not follows or not is_there or fields["date"] < since:
                 removed += sum(one.discontinuity for one in segments) + bool(fields["discontinuity"])
                 segments.clear()
@@ -107,6 +107,7 @@ def read_index(
             segments.append(
                 Segment(
                     number,
+                    name,
                     float(fields["date"]),
                     int(fields["configuration"]),
                     bool(fields["discontinuity"]),
@@ -120,7 +121,7 @@ def read_index(
         if not segments or targets.duration is None:
             return None
         return SavedWindow(
-            str(head["broadcast"]), targets, tuple(segments), removed, last_part + _PARTS_LEFT_OUT
+            str(head["broadcast"]), targets, tuple(segments), removed, last_part + NAMES_LEFT_OUT
         )
     except (KeyError, TypeError, ValueError):
         return None
@@ -129,6 +130,6 @@ def read_index(
 def _fields(line: bytes) -> dict[str, Any] | None:
     try:
         fields = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return fields if isinstance(fields, dict) else None

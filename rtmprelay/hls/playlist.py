@@ -126,7 +126,7 @@ class MediaPlaylist:
 
     def _tail(self, segment: Segment, query: str) -> Iterator[str]:
         yield f"#EXTINF:{_seconds(segment.duration)},"
-        yield f"{self._name(MediaPiece.SEGMENT, segment.number)}{query}"
+        yield f"{self._name(MediaPiece.SEGMENT, segment.name)}{query}"
 
     def _name(self, piece: MediaPiece, number: int) -> str:
         return str(MediaName(piece, self.broadcast, self.rendition, number))

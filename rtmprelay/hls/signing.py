@@ -46,6 +46,11 @@ class UriSigner:
         self._key = os.urandom(32) if key is None else key.reveal().encode()
         self._good_for = _GOOD_FOR + window
 
+    @property
+    def longest(self) -> float:
+        """Seconds after which no signature of now is good any more."""
+        return self._good_for + _STEP
+
     def sign(self, stream: str, now: float, seconds: float | None = None) -> str:
         """The parameter for addresses of this stream.
 

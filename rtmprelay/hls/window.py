@@ -18,6 +18,9 @@ _FEWEST_TARGETS = 3
 #: Target durations of media that stay in memory although they are on a disk.
 _IN_MEMORY_TARGETS = 6
 
+#: Names that are left out after a restart, of each kind: those before may have been sent, though they are in no index.
+NAMES_LEFT_OUT = 100_000
+
 #: Configurations that are kept; each is named by segments of the window.
 _MOST_CONFIGURATIONS = 64
 
@@ -43,6 +46,8 @@ class Segment:
     """A segment, complete or not.
 
     Attributes:
+        number: Its media sequence number.
+        name: The number in its name. What another run of the relay made has had its names already, also what was lost with it.
         date: When it begins, in seconds since 1970.
         configuration: The number of its EXT-X-MAP.
         data: All of its bytes; None if they are only on a disk.
@@ -51,6 +56,7 @@ class Segment:
     """
 
     number: int
+    name: int
     date: float
     configuration: int
     discontinuity: bool
@@ -101,7 +107,9 @@ class Window:
         self._open_data: list[bytes] = []
         self._forget = forget
         self._next_segment = 0
+        self._next_name = 0
         self._next_part = 0
+        self._named: dict[int, Segment] = {}
         # After the end of a configuration the next segment has a discontinuity.
         self._breaks = False
         # Segments that have left the playlist: players that read an earlier version may ask for them still.
@@ -116,9 +124,11 @@ class Window:
     ) -> None:
         """Continue with what an earlier run has left; what is added follows after a discontinuity."""
         self.segments.extend(segments)
+        self._named.update((segment.name, segment) for segment in self.segments)
         self._configurations.update(configurations)
-        self._configuration = max(configurations)
+        self._configuration = max(configurations) + NAMES_LEFT_OUT
         self._next_segment = self.segments[-1].number + 1
+        self._next_name = self.segments[-1].name + 1 + NAMES_LEFT_OUT
         self._next_part = next_part
         self.discontinuities = discontinuities
 
@@ -141,7 +151,12 @@ class Window:
         segment = self.open
         if segment is None:
             segment = self.open = Segment(
-                self._next_segment, cut.date, self._configuration, self._breaks, independent=cut.independent
+                self._next_segment,
+                self._next_name,
+                cut.date,
+                self._configuration,
+                self._breaks,
+                independent=cut.independent,
             )
             self._breaks = False
         segment.parts.append(
@@ -162,7 +177,9 @@ class Window:
         self._open_data.clear()
         self.open = None
         self.segments.append(segment)
+        self._named[segment.name] = segment
         self._next_segment += 1
+        self._next_name += 1
         self.version += 1
         self._slide()
 
@@ -194,6 +211,7 @@ class Window:
 
     def _forget_first(self) -> Segment:
         segment = self._former.popleft()
+        del self._named[segment.name]
         self._forget(segment)
         return segment
 
@@ -259,6 +277,11 @@ class Window:
         return self._configuration + 1
 
     @property
+    def next_name(self) -> int:
+        """The number in the name of the segment that is not complete."""
+        return self._next_name
+
+    @property
     def next_part(self) -> int:
         """The number of the part that comes next, for the hint."""
         return self._next_part
@@ -297,12 +320,9 @@ class Window:
     def init(self, number: int) -> bytes | None:
         return self._configurations.get(number)
 
-    def segment(self, number: int) -> Segment | None:
+    def segment(self, name: int) -> Segment | None:
         """A complete segment, in the playlist or just gone from it."""
-        for segments in (self.segments, self._former):
-            if segments and segments[0].number <= number <= segments[-1].number:
-                return segments[number - segments[0].number]
-        return None
+        return self._named.get(name)
 
     def part(self, number: int) -> bytes | None:
         """The bytes of a part; None if it has not come, or is gone."""

@@ -122,7 +122,17 @@ class ProgressiveFile:
         table.end = time
 
     def header(self) -> bytes:
-        """Everything before the media."""
+        """Everything before the media.
+
+        Raises:
+            BadFragmentError: The times of the samples are none that a file can have.
+        """
+        try:
+            return self._header()
+        except struct.error:
+            raise BadFragmentError("the fragments have impossible times") from None
+
+    def _header(self) -> bytes:
         tables = [table for table in self._tables.values() if table.sizes]
         begin = _begin(tables)
         # Where the media begins depends on the size of the header, which does not depend on where it begins.

@@ -6,14 +6,19 @@ from collections.abc import Callable, Iterable
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from rtmprelay.access.gate import Gate
 from rtmprelay.access.request import CANNOT_TELL, AccessRequest
 
-#: A request that was allowed, and what ends what came of it, for a reason.
-Granted = tuple[AccessRequest, Callable[[str], None]]
+#: Requests that are asked about in a row. An authorizer that answers at once must not keep streams waiting.
+_AT_ONCE = 20
+
+#: A request that was allowed, and what ends what came of it, for a reason. It ends nothing else: what was allowed may
+#: have ended by itself meanwhile.
+Granted = tuple[AccessRequest, Callable[[str], object]]
 
 
 class Recheck:
@@ -67,13 +72,12 @@ class Recheck:
         self.start()
 
     async def _ask_each(self) -> None:
-        for one in [one for granted in self._granted for one in granted()]:
-            request, end = one
+        for number, (request, end) in enumerate([one for granted in self._granted for one in granted()], 1):
             verdict = await self._gate.ask_again(request)
-            # Meanwhile it may have ended by itself, or be something else.
-            current = [still for granted in self._granted for still in granted() if still[0] is request]
-            if not verdict.allowed and verdict != CANNOT_TELL and current:
+            if not verdict.allowed and verdict != CANNOT_TELL:
                 end(f"not allowed any more: {verdict.reason}")
+            if number % _AT_ONCE == 0:
+                await deferLater(self._clock, 0)
 
     def _failed(self, failure: Failure) -> None:
         self._log.failure("A bug in asking the authorizers again", failure)

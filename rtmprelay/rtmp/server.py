@@ -307,13 +307,18 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
 
     def granted(self) -> list[Granted]:
         """What the client was allowed and still does, each with what ends it for a reason."""
-        parts = (self._publishing, self._playing)
         return [
-            (access, partial(part.end, stream_id))
+            (access, partial(self._end_granted, access, stream_id))
             for stream_id, access in self._granted.items()
-            for part in parts
-            if part.has(stream_id)
+            if self._publishing.has(stream_id) or self._playing.has(stream_id)
         ]
+
+    def _end_granted(self, access: AccessRequest, stream_id: int, reason: str) -> None:
+        """End what was allowed, unless the message stream is used for something else by now."""
+        if self._granted.get(stream_id) is access:
+            for part in (self._publishing, self._playing):
+                if part.has(stream_id):
+                    part.end(stream_id, reason)
 
     def shut_down(self) -> None:
         """Tell the client that the server stops, and close."""
@@ -358,7 +363,8 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
             if self.is_closing or not self.session.is_pending(request.request_id):
                 return
             if verdict.allowed:
-                self._granted[request.stream_id] = access
+                if self.factory.settings.keeps_requests:
+                    self._granted[request.stream_id] = access
                 allowed(request, self._clock.seconds())
             else:
                 refused(request, verdict)

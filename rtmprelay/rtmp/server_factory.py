@@ -45,6 +45,8 @@ class ServerSettings:
     max_publisher_kbps: int | None = None
     #: Seconds between two events with the statistics of a connection.
     statistics_interval: float = 30.0
+    #: Whether what clients brought along is kept, to ask the authorizers again.
+    keeps_requests: bool = True
 
 
 def _refuse_notice(node: NodePass) -> Deferred[str | None]:

@@ -1,26 +1,33 @@
 """The buffers of Twisted's transports: writing past them, their fill, and whether the peer reads.
 
-This is the only module that uses private attributes of transports.
+This is the only module that uses private attributes of transports and of their TLS.
 """
 
 from __future__ import annotations
 
 import fcntl
+import socket
 import sys
 import termios
 from collections import deque
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeGuard, cast
 
+from OpenSSL import SSL
 from twisted.internet.abstract import FileDescriptor
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.tcp import Connection
 from twisted.logger import Logger
 from twisted.protocols.policies import ProtocolWrapper
+from twisted.protocols.tls import BufferingTLSTransport
 
 _log = Logger()
 
 #: A transport gets this much at a time of what the kernel refuses: it copies everything, for each peer.
 _PIECE = 65536
+
+#: The most that one record of TLS holds, and more than enough room for what is around it.
+_RECORD = 16384
+_RECORD_EXTRA = 4096
 
 
 class Writable(Protocol):
@@ -44,12 +51,13 @@ class DirectWriter:
         bytes_out: All bytes that were written.
     """
 
-    __slots__ = ("_is_full", "_rest", "_socket_transport", "bytes_out", "transport")
+    __slots__ = ("_is_full", "_rest", "_socket_transport", "_tls_transport", "bytes_out", "transport")
 
     def __init__(self, transport: Writable) -> None:
         self.transport = transport
         self.bytes_out = 0
         self._socket_transport = transport if isinstance(transport, Connection) else None
+        self._tls_transport = transport if is_tls_over_socket(transport) else None
         self._is_full = False
         # Views of bytes that other peers share, in the order in which the transport gets them.
         self._rest: deque[memoryview] = deque()
@@ -82,6 +90,11 @@ class DirectWriter:
             if sent:
                 self._hand_over(memoryview(data)[sent:])
                 return
+        elif self._tls_transport is not None and not self._rest and not self._is_full:
+            done = encrypt_and_send(self._tls_transport, data)
+            if done == len(data):
+                return
+            data = memoryview(data)[done:]
         if self._rest or len(data) > _PIECE:
             self._hand_over(memoryview(data))
         else:
@@ -124,6 +137,59 @@ class DirectWriter:
         rest, self._rest = self._rest, deque()
         for data in rest:
             self.transport.write(bytes(data))
+
+
+def is_tls_over_socket(transport: object) -> TypeGuard[BufferingTLSTransport]:
+    """Whether this is Twisted's TLS with nothing but a socket below it."""
+    return isinstance(transport, BufferingTLSTransport) and isinstance(transport.transport, Connection)
+
+
+def encrypt_and_send(transport: BufferingTLSTransport, data: bytes | memoryview) -> int:
+    """Encrypt and send for as long as nothing waits and the kernel takes everything. The result says how much was taken.
+
+    Twisted's TLS makes a timer for each write, joins and cuts it, hands over one record after the other, and has the
+    reactor watch the socket until they are sent: 30 microseconds for 13 kB and 62 for 40 kB. This takes 18 and 27, of
+    which 8 and 9 are the kernel's send, and most of the rest is the encryption.
+    """
+    below = cast(Connection, transport.transport)
+    connection: Any = transport._tlsConnection
+    # What was written before comes first: while shaking hands, for a moment in Twisted's own way, or what a peer leaves.
+    if (
+        not transport._handshakeDone
+        or transport._lostTLSConnection
+        or transport.disconnecting
+        or transport._appSendBuffer
+        or getattr(transport._aggregator, "_buffer", True)
+        or has_unsent(below)
+        or not below.connected
+        or below.disconnecting
+    ):
+        return 0
+    plain = memoryview(data)
+    done = 0
+    while done < len(plain):
+        # A piece at a time: what is encrypted can be sent to this peer only, and is kept if the kernel refuses it.
+        records = []
+        for begin in range(done, min(done + _PIECE, len(plain)), _RECORD):
+            try:
+                done += connection.send(plain[begin : begin + _RECORD])
+            except SSL.Error:
+                # It waits for something or is broken: the transport finds out which when it gets the rest.
+                break
+            # After each record, or a buffer of the largest write would stay with each peer.
+            records.append(connection.bio_read(_RECORD + _RECORD_EXTRA))
+        if not records:
+            return done
+        encrypted = records[0] if len(records) == 1 else b"".join(records)
+        try:
+            sent = below.socket.send(encrypted)
+        except OSError:
+            # The socket is full or lost: the transport finds out which, and tells the protocol.
+            sent = 0
+        if sent < len(encrypted):
+            below.write(encrypted[sent:])
+            return done
+    return done
 
 
 def lowest_transport(transport: object) -> object:
@@ -217,3 +283,19 @@ def read_now(transport: Connection) -> None:
         why = error
     if why is not None:
         cast(Any, transport.reactor)._disconnectSelectable(transport, why, True)
+
+
+def set_low_water(transport: Connection, size: int) -> bool:
+    """Let the kernel report a socket as readable only when so many bytes are there, or the end. Whether it can.
+
+    A read takes what is there all the same.
+    """
+    sock = transport.socket
+    # Linux looks at it for TCP alone.
+    if sys.platform != "linux" or sock.family == socket.AF_UNIX:
+        return False
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+    except OSError:
+        return False
+    return True

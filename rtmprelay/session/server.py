@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from rtmprelay.amf.amf0 import AmfValue
-from rtmprelay.errors import LimitExceededError, RemoteProtocolError
+from rtmprelay.errors import LimitExceededError
 from rtmprelay.media import MediaKind
 from rtmprelay.memory import MemoryPool
 from rtmprelay.secret import Secret
@@ -36,7 +36,7 @@ from rtmprelay.wire.commands import StatusCode
 from rtmprelay.wire.handshake import ServerHandshake
 from rtmprelay.wire.limits import LARGEST_OUTGOING_CHUNK_SIZE, WINDOW_ACKNOWLEDGEMENT_SIZE, ConnectionLimits
 from rtmprelay.wire.messages import BandwidthLimit, Command, SetPeerBandwidth, from_raw
-from rtmprelay.wire.names import Application, StreamKey, read_application, read_stream_name
+from rtmprelay.wire.names import Application, StreamKey, UnusableNameError, read_application, read_stream_name
 
 #: The names of answers. A server makes no calls, so a client has none to answer; they get no reply.
 _ANSWER_NAMES = frozenset({"_result", "_error", "onStatus", "onBWDone"})
@@ -85,8 +85,7 @@ class ServerSession:
     def receive_data(self, data: bytes, now: float) -> list[SessionReport]:
         """Take the bytes of one read and report what they mean.
 
-        A read that is one chunk with one media message takes four calls: this one, the channel's, the chunk reader's
-        and the intake's. Everything else is a look at an attribute.
+        One media message in one chunk takes four calls: this one, the channel's, the chunk reader's, and the intake's.
         """
         reports: list[SessionReport] = []
         channel = self.channel
@@ -186,7 +185,8 @@ class ServerSession:
     def _on_connect(self, request: commands.Connect, now: float, reports: list[SessionReport]) -> None:
         self._connection.connect_requested()
         self._timeouts.phase_began(now)
-        self._application = read_application(request.properties, self._limits.stream_name_size)
+        self._application = read_application(request.properties, *self._limits.name_sizes)
+        self.channel.reader.keep(len(self._application.credentials.reveal()))
         client = request.properties.get("flashVer")
         node_pass = request.properties.get(commands.NODE_PROPERTY)
         request_id = self.requests.add(ConnectRequest(request.transaction_id))
@@ -270,8 +270,8 @@ class ServerSession:
         self, stream: MessageStream, request: _Named, code: str, reports: list[SessionReport]
     ) -> tuple[StreamKey, Secret] | None:
         try:
-            return read_stream_name(self._application, request.name, self._limits.stream_name_size)
-        except RemoteProtocolError as bad:
+            return read_stream_name(self._application, request.name, *self._limits.name_sizes)
+        except UnusableNameError as bad:
             self._refuse(stream, code, str(bad))
             reports.append(StreamNameRefused(self._application.app, code, str(bad)))
             return None

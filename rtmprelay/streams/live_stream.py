@@ -21,7 +21,7 @@ from rtmprelay.streams.consumer import Consumer, Player, players
 from rtmprelay.streams.fan_out import FanOut
 from rtmprelay.streams.frames import METADATA_KEY, USUAL_LOOKS, FrameBatch, FrameRole, LiveFrame, look_at
 from rtmprelay.streams.limits import StreamLimits
-from rtmprelay.streams.merging import Merging, Pace
+from rtmprelay.streams.merging import UNWATCHED, Merging, Pace
 from rtmprelay.streams.startup_cache import StartupCache
 from rtmprelay.streams.timeline import Timeline
 
@@ -290,13 +290,17 @@ class LiveStream:
         fan_out = self._fan_out
         fan_out.publish(FrameBatch(batch, len(batch), size), now, waited)
 
-        # The socket may fill for as long as the most impatient subscriber waits; recorders do not mind any delay.
+        # The socket may fill for as long as the most impatient subscriber waits; recorders do not mind any delay, and those
+        # who fetch HLS wait as viewers do.
         window = self._reading_window
         if window is not None:
-            window.load += 1
+            window.load += len(batch)
             if now >= window.measure_at:
                 window.measure(now)
-            self.reading_pause = min(map(_seconds, fan_out.windows), default=window.seconds)
+            if fan_out.windows:
+                self.reading_pause = min(map(_seconds, fan_out.windows))
+            else:
+                self.reading_pause = window.seconds / UNWATCHED if self.visitors else window.seconds
 
     def _take_data(self, frame: MediaFrame, now: float) -> MediaFrame | None:
         """A data message without its envelope; None if it is one for the server, or metadata over its budget."""

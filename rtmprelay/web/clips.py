@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredSemaphore
 
 from rtmprelay.errors import ConfigError
 from rtmprelay.hls.clip import LONGEST_CLIP, Clip, ClipFile, NothingThereError, cut_clip, make_file
 from rtmprelay.hls.names import MediaName, MediaPiece
 from rtmprelay.hls.signing import signature_in
 from rtmprelay.hls.window import Window
+from rtmprelay.mp4.progressive import BadFragmentError
 from rtmprelay.outputs.hls.broadcast import HlsBroadcast
 from rtmprelay.outputs.hls.service import Hls
-from rtmprelay.quantities import MEBIBYTE, read_duration, utc_time
+from rtmprelay.quantities import read_duration, utc_time
 from rtmprelay.web.media_gate import MediaGate
 from rtmprelay.web.server.pieces import PieceSender
 from rtmprelay.web.server.ranges import wanted_range
@@ -32,8 +33,9 @@ CLIP_NAME = "clip.mp4"
 #: Seconds of a clip if nothing else is asked for.
 _USUAL = 30.0
 
-#: Bytes of all clips that are being sent: a slow client keeps its clip in memory when the window has moved on.
-MAX_HELD = 256 * MEBIBYTE
+#: Clips that are made at the same time, and requests that may wait for it: every sample is looked at.
+_MAKERS = 1
+_MAX_WAITING = 50
 
 _MAX_PARAMETERS = 32
 
@@ -52,8 +54,7 @@ class Clips:
         self._hls = hls
         self._gate = gate
         self._in_thread = in_thread
-        #: Bytes of the clips that are being sent.
-        self.held = 0
+        self._makers = DeferredSemaphore(_MAKERS)
 
     def respond(self, request: RelayRequest, key: str) -> Result:
         """Send a clip of a stream.
@@ -76,18 +77,17 @@ class Clips:
         )
 
     async def _send(self, request: RelayRequest, key: str) -> Response | None:
-        window, clip = self._cut(request, key)
+        window, clip = self._cut(request, key, request.site.unread.most // 2)
         if request.header(b"Range") and not _FIXED.search(request.query):
             return self._fixed_address(window, clip, key)
-        if self.held + clip.held > MAX_HELD:
-            raise HttpError(503, "too many clips are being sent: try again later", RETRY_LATER)
-        # What is on a disk is read piece by piece.
-        size = clip.held
-        self.held += size
+        # What is on a disk is read piece by piece. What is in memory stays there when the window has moved on.
+        unread = request.site.unread
+        unread.check(request.client_host, clip.held)
+        sent = unread.add(request.client_host, clip.held)
         try:
             await self._send_file(request, key, clip)
         finally:
-            self.held -= size
+            sent()
         return None
 
     def _fixed_address(self, window: Window, clip: Clip, key: str) -> Response:
@@ -101,9 +101,12 @@ class Clips:
 
     async def _send_file(self, request: RelayRequest, key: str, clip: Clip) -> None:
         try:
-            file: ClipFile = await self._in_thread(make_file, clip)
+            file: ClipFile = await self._make(clip)
         except OSError:
             raise HttpError(404, "a part of the clip has just left the window: ask for a later one") from None
+        except BadFragmentError as error:
+            # A publisher's times may be anything, and so may files of an earlier run.
+            raise HttpError(415, f"the clip cannot be a plain MP4: {error}") from None
         etag = b'"%x-%x-%x"' % (int(clip.begin * 1000), file.size, len(clip.media))
         part = wanted_range(request, file.size, etag)
         begin, end = part or (0, file.size)
@@ -127,7 +130,13 @@ class Clips:
             request.setResponseCode(206)
         await PieceSender(request, following).send(b"video/mp4", headers)
 
-    def _cut(self, request: RelayRequest, key: str) -> tuple[Window, Clip]:
+    def _make(self, clip: Clip) -> Deferred[ClipFile]:
+        if len(self._makers.waiting) >= _MAX_WAITING:
+            raise HttpError(503, "too many clips are being made: try again later", RETRY_LATER)
+        made: Deferred[ClipFile] = self._makers.run(self._in_thread, make_file, clip)
+        return made
+
+    def _cut(self, request: RelayRequest, key: str, most: int) -> tuple[Window, Clip]:
         broadcast = self._hls.get(key)
         if broadcast is None:
             raise HttpError(404, "nobody publishes this stream now, or it is not sent as HLS")
@@ -141,7 +150,7 @@ class Clips:
         except NothingThereError as error:
             first, last = utc_time(window.listed[0].date), utc_time(_end_of(window))
             raise HttpError(404, f"{error}: it reaches from {first} to {last}") from None
-        if clip.size > MAX_HELD // 2:
+        if clip.size > most:
             raise HttpError(400, "the clip would be too large: ask for less")
         return window, clip
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from pathlib import Path
+from typing import TypeVar
 from urllib.parse import parse_qsl
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -19,8 +20,9 @@ from rtmprelay.hls.signing import PARAMETER
 from rtmprelay.hls.variant_groups import relative_path
 from rtmprelay.outputs.hls.broadcast import HlsBroadcast
 from rtmprelay.outputs.hls.service import Hls
-from rtmprelay.outputs.hls.viewers import HlsClient, HlsViewer
+from rtmprelay.outputs.hls.viewers import HlsClient, HlsViewer, SessionEndedError
 from rtmprelay.web.media_gate import MediaGate
+from rtmprelay.web.server.pieces import PieceSender
 from rtmprelay.web.server.request import RelayRequest, Result
 from rtmprelay.web.server.responses import BEARER_CHALLENGE, RETRY_LATER, Headers, HttpError, Response
 from rtmprelay.web.server.threads import InThread
@@ -33,6 +35,9 @@ PLAYLIST_TYPE = b"application/vnd.apple.mpegurl"
 _ANONYMOUS_FOR = 12 * 3600
 
 _MAX_PARAMETERS = 32
+
+#: Bytes of a segment's file that are read at a time.
+_PIECE = 256 * 1024
 
 #: A browser asks again each time; a cache between keeps a playlist for a second, and sends one request for all.
 _SHARED = b"max-age=0, s-maxage=1"
@@ -63,7 +68,9 @@ class HlsMedia:
             HttpError: It is not there, not permitted, or not understood.
         """
         if name == INDEX:
-            return self._gate.ask(request, key, lambda _: self._respond_index(request, key))
+            return self._gate.ask(
+                request, key, lambda connection: self._respond_index(request, key, connection)
+            )
         parameters = _parameters(request)
         media = read_media_name(name)
         self._check_permission(key, parameters, is_media=media is not None)
@@ -90,12 +97,19 @@ class HlsMedia:
         """Whether index.m3u8 was permitted. A session that goes on needs no new signature for its playlists."""
         if self._gate.is_open:
             return
-        if not is_media and self._viewers.knows(key, parameters.get("session", "")):
+        session = parameters.get("session", "")
+        if not is_media and self._viewers.knows(key, session):
             return
         signature = parameters.get(PARAMETER, "")
         if not signature:
             raise HttpError(401, "ask for index.m3u8 first: it names what you may have", BEARER_CHALLENGE)
-        if not self._hls.signer.permits(key, signature, self._hls.wall_clock()):
+        name = key if is_media else _playlists_of(key, session)
+        # With a key for several relays, another one may have handed out the session.
+        settings = self._hls.settings
+        needs_no_session = is_media or settings.sign_key is not None or settings.anonymous
+        if not self._hls.signer.permits(name, signature, self._hls.wall_clock()) or not (
+            needs_no_session or self._viewers.is_permitted(session)
+        ):
             raise HttpError(403, "this address is no longer good: ask for index.m3u8 again")
 
     def _signed(self, key: str, seconds: float | None = None) -> str:
@@ -106,7 +120,8 @@ class HlsMedia:
 
     # -- playlists -------------------------------------------------------------------------------------------
 
-    def _respond_index(self, request: RelayRequest, key: str) -> Result:
+    def _respond_index(self, request: RelayRequest, key: str, connection: str) -> Result:
+        access = self._gate.granted(connection)
         members = self._hls.members(key)
         broadcast = members[0] if members else self._broadcast(key)
         anonymous = self._hls.settings.anonymous
@@ -115,12 +130,16 @@ class HlsMedia:
 
         def respond() -> Response:
             _check_ready(broadcast)
-            session = "" if anonymous else f"session={secrets.token_urlsafe(9)}"
+            session = "" if anonymous else secrets.token_urlsafe(9)
+            if session and access is not None:
+                self._viewers.permit(session, access)
             variants: list[Variant] = []
             for one in self._hls.members(key) or [broadcast]:
-                signature = self._signed(one.key, _ANONYMOUS_FOR if anonymous else None)
+                signed = _playlists_of(one.key, session)
+                signature = self._signed(signed, _ANONYMOUS_FOR if anonymous else None)
                 folder = "" if one.key == key else f"{relative_path(one.key, key)}/"
-                variants += one.variants("&".join(filter(None, (session, signature))), folder)
+                query = "&".join(filter(None, (session and f"session={session}", signature)))
+                variants += one.variants(query, folder)
             return _playlist(multivariant_text(variants).encode(), _SHARED if anonymous else _PRIVATE)
 
         return self._when(request, broadcast.when_ready, respond)
@@ -142,6 +161,8 @@ class HlsMedia:
         def respond() -> Response:
             _check_ready(broadcast)
             if viewer is not None:
+                if viewer.has_ended:
+                    raise HttpError(403, "the operator of this server ended this session")
                 self._viewers.still_asks(viewer)
             response = self._media_playlist(request, broadcast, rendition, directives)
             if viewer is not None:
@@ -180,7 +201,12 @@ class HlsMedia:
             return None
         client = _client(request)
         name = session or f"{client.host} {client.agent}"
-        viewer = self._within_limits(lambda: self._viewers.asks_for_playlist(broadcast.stream, name, client))
+        try:
+            viewer = self._within_limits(
+                lambda: self._viewers.asks_for_playlist(broadcast.stream, name, client)
+            )
+        except SessionEndedError as error:
+            raise HttpError(403, str(error)) from None
         self._note_cmcd(request, parameters, viewer)
         return viewer
 
@@ -214,9 +240,32 @@ class HlsMedia:
             return sent(data)
 
         path = broadcast.file_of(name)
-        if path is not None:
-            return self._in_thread(path.read_bytes).addCallbacks(sent, _gone)
-        return self._when(request, wait, respond)
+        if path is None:
+            return self._when(request, wait, respond)
+        return Deferred.fromCoroutine(self._send_file(request, path, broadcast.media_type, viewer))
+
+    async def _send_file(
+        self, request: RelayRequest, path: Path, media_type: bytes, viewer: HlsViewer | None
+    ) -> None:
+        """Send a segment piece by piece: each client would otherwise have a copy of it in memory."""
+        try:
+            size = (await self._in_thread(path.stat)).st_size
+            pieces = iter(range(0, size, _PIECE))
+
+            async def following() -> bytes | None:
+                at = next(pieces, None)
+                piece: bytes | None = None if at is None else await self._in_thread(_read, path, at)
+                if viewer is not None and piece is not None:
+                    viewer.account.bytes_sent += len(piece)
+                return piece
+
+            headers = (*self._media_headers, (b"Content-Length", b"%d" % size))
+            await PieceSender(request, following).send(media_type, headers)
+        except OSError:
+            # The file was deleted in this moment, or the disk is broken.
+            raise HttpError(410, "this piece of media has left the window") from None
+        if viewer is not None:
+            viewer.sent(0)
 
     # -- waiting ---------------------------------------------------------------------------------------------
 
@@ -270,10 +319,10 @@ def _understood(read: Callable[[], _T]) -> _T:
         raise HttpError(400, str(error)) from None
 
 
-def _gone(failure: Failure) -> NoReturn:
-    """The file was deleted in this moment, or the disk is broken."""
-    failure.trap(OSError)
-    raise HttpError(410, "this piece of media has left the window")
+def _read(path: Path, at: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(at)
+        return file.read(_PIECE)
 
 
 def _check_ready(broadcast: HlsBroadcast) -> None:
@@ -301,6 +350,10 @@ def _parameters(request: RelayRequest) -> dict[str, str]:
     return dict(reversed(pairs))
 
 
+def _playlists_of(key: str, session: str) -> str:
+    """What is signed for the playlists of a session: nothing that permits anything else, or anybody else."""
+    return f"\nplaylists/{session}/{key}"
+
+
 def _client(request: RelayRequest) -> HlsClient:
-    host = str(getattr(request.getClientAddress(), "host", ""))
-    return HlsClient(host, request.peer, request.header(b"User-Agent")[:200])
+    return HlsClient(request.client_host, request.peer, request.header(b"User-Agent")[:200])

@@ -41,6 +41,7 @@ from rtmprelay.web.server.responses import Response
 from rtmprelay.web.server.scheduling import HttpScheduler
 from rtmprelay.web.server.site import RelaySite
 from rtmprelay.web.server.threads import InThread, at_once
+from rtmprelay.web.server.unread import MOST_UNREAD, SHARE_OF_BUDGET, UnreadResponses
 from rtmprelay.web.settings import HttpSettings
 from rtmprelay.web.stills import Stills
 
@@ -154,9 +155,13 @@ class HttpPart:
             access=access,
             recordings=self._recordings,
         )
-        self.site = RelaySite(settings, self._routes.respond, scheduler, clock, refused_addresses, guard)
+        unread = UnreadResponses(min(MOST_UNREAD, int(relay.memory.most * SHARE_OF_BUDGET)))
+        relay.memory.add_output(lambda: unread.used)
+        self.site = RelaySite(
+            settings, self._routes.respond, scheduler, clock, refused_addresses, guard, unread
+        )
         self.media_site = RelaySite(
-            settings, media_routes.respond, scheduler, clock, refused_addresses, guard
+            settings, media_routes.respond, scheduler, clock, refused_addresses, guard, unread, 0
         )
 
         for site in (self.site, self.media_site):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from twisted.internet.interfaces import IReactorTime
 
@@ -54,10 +55,10 @@ class LiveMedia:
             viewer.end_now(reason)
         return viewer is not None
 
-    def granted(self) -> list[tuple[AccessRequest, Callable[[str], None]]]:
+    def granted(self) -> list[tuple[AccessRequest, Callable[[str], object]]]:
         """What was allowed and is going on, each with what ends it for a reason."""
-        asked = [(viewer, self._gate.granted(viewer.connection_id)) for viewer in self._viewers]
-        return [(access, viewer.end_now) for viewer, access in asked if access is not None]
+        asked = [(viewer.connection_id, self._gate.granted(viewer.connection_id)) for viewer in self._viewers]
+        return [(access, partial(self.end, connection)) for connection, access in asked if access is not None]
 
     def respond(self, request: RelayRequest, key: str, kind: str) -> Result:
         """Send a stream as `flv` or `mp4` for as long as it is live. A HEAD request gets the headers only.

@@ -14,7 +14,7 @@ from rtmprelay.events import PlayRefused
 from rtmprelay.secret import Secret
 from rtmprelay.web.server.request import RelayRequest, Result
 from rtmprelay.web.server.responses import BEARER_CHALLENGE, HttpError
-from rtmprelay.wire.limits import LONGEST_STREAM_NAME
+from rtmprelay.wire.limits import LONGEST_CREDENTIALS, LONGEST_STREAM_NAME
 
 #: Sends media to a client that may have it. The argument is the client's name in the log and in events.
 SendMedia = Callable[[str], Result]
@@ -46,13 +46,17 @@ class MediaGate:
         connection_id = f"h{next(self._numbers):06d}"
         if self._gate.is_open:
             return send(connection_id)
+        credentials = _credentials(request)
+        if len(credentials.as_query().reveal()) > LONGEST_CREDENTIALS:
+            # They are kept for as long as the client watches.
+            raise HttpError(414, f"keys and tokens have {LONGEST_CREDENTIALS} characters at most")
         question = AccessRequest(
             action=Action.PLAY,
             stream=key,
             host=request.client_host if hasattr(request.getClientAddress(), "host") else "",
             connection=connection_id,
             protocol="http",
-            credentials=_credentials(request),
+            credentials=credentials,
         )
         verdict = self._gate.ask(question)
         request.notifyFinish().addErrback(lambda _: verdict.cancel())

@@ -24,6 +24,9 @@ WINDOW_ACKNOWLEDGEMENT_SIZE = 2_500_000
 #: Bytes of UTF-8 in `app/name`, as in the name of a file. Tokens are in the query, which does not count.
 LONGEST_STREAM_NAME = 255
 
+#: Bytes of UTF-8 in the keys and tokens that a client brings along; a signed token has some hundred.
+LONGEST_CREDENTIALS = 4096
+
 #: What a connection that does not publish may always have in unfinished messages, however much others have: a `connect`.
 FAIR_SHARE = 3 * 1024
 
@@ -59,6 +62,8 @@ class ConnectionLimits:
     message_timeout: float = 10.0
     #: Bytes of UTF-8 in the name of a stream, `app/name`. Tokens are in the query, which does not count.
     stream_name_size: int = LONGEST_STREAM_NAME
+    #: Bytes of UTF-8 in the queries of application and stream, which hold keys and tokens.
+    credentials_size: int = LONGEST_CREDENTIALS
     #: Chunk streams; encoders use four to six.
     chunk_streams: int = 64
     #: Message streams; encoders and players use one.
@@ -85,3 +90,8 @@ class ConnectionLimits:
     unread_replies: int = 256 * 1024
     #: The same before a publish is accepted; all the answers to a client have some 4 kB.
     unread_replies_before_publish: int = 16 * 1024
+
+    @property
+    def name_sizes(self) -> tuple[int, int]:
+        """Bytes of the name of a stream, and of what comes with it."""
+        return self.stream_name_size, self.credentials_size

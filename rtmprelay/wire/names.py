@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import attrs
 
 from rtmprelay.amf.amf0 import AmfValue
-from rtmprelay.errors import RemoteProtocolError
+from rtmprelay.errors import LimitExceededError, RemoteProtocolError
 from rtmprelay.secret import Secret
-from rtmprelay.wire.limits import LONGEST_STREAM_NAME
+from rtmprelay.wire.limits import LONGEST_CREDENTIALS, LONGEST_STREAM_NAME
 
 #: FFmpeg and Flash put the name of the container before the stream name ("mp4:talk.mp4").
 _CONTAINER_PREFIXES = ("mp4:", "flv:", "f4v:", "mp3:")
@@ -21,6 +21,10 @@ _UNPRINTABLE = ("Cc", "Zl", "Zp")
 
 #: Characters that change the direction of text could make one name look like another.
 _DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+class UnusableNameError(RemoteProtocolError):
+    """A stream or an application cannot have this name."""
 
 
 @attrs.frozen(eq=False)
@@ -58,11 +62,11 @@ def _split_query(text: str) -> tuple[str, str]:
 def _refuse_unusable(text: str, what: str, most: int) -> None:
     size = len(text.encode("utf-8", "backslashreplace"))
     if size > most:
-        raise RemoteProtocolError(f"the {what} has {size} bytes; at most {most} are allowed")
+        raise UnusableNameError(f"the {what} has {size} bytes; at most {most} are allowed")
     if any(
         unicodedata.category(character) in _UNPRINTABLE or character in _DIRECTION_MARKS for character in text
     ):
-        raise RemoteProtocolError(f"the {what} contains control characters")
+        raise UnusableNameError(f"the {what} contains control characters")
 
 
 def _text_property(properties: Mapping[str, AmfValue], *names: str) -> str:
@@ -83,32 +87,44 @@ def _path_and_query(url: str) -> tuple[str, str]:
     return parts.path, parts.query
 
 
-def join_queries(*queries: str) -> Secret:
+def _join_queries(most: int, *queries: str) -> Secret:
     """Several query strings as one, without repetition."""
-    distinct = dict.fromkeys(query for query in queries if query)
-    return Secret("&".join(distinct))
+    joined = "&".join(dict.fromkeys(query for query in queries if query))
+    size = len(joined.encode("utf-8", "backslashreplace"))
+    if size > most:
+        raise LimitExceededError(
+            "credentials_size", f"{size} bytes of keys and tokens; at most {most} are allowed"
+        )
+    return Secret(joined)
 
 
-def read_application(properties: Mapping[str, AmfValue], most: int = LONGEST_STREAM_NAME) -> Application:
+def read_application(
+    properties: Mapping[str, AmfValue],
+    most: int = LONGEST_STREAM_NAME,
+    most_credentials: int = LONGEST_CREDENTIALS,
+) -> Application:
     """The application that a `connect` names. Without `app` it is the path of `tcUrl`; it may be empty.
 
     Args:
-        most: Bytes that it may have.
+        most: Bytes that it may have, and `most_credentials`, what the queries may have.
     """
     path, query = _path_and_query(_text_property(properties, "tcUrl", "tcurl"))
     app, app_query = _split_query(_text_property(properties, "app"))
     app = (app or path).strip("/")
     _refuse_unusable(app, "application name", most)
-    return Application(app, join_queries(app_query, query))
+    return Application(app, _join_queries(most_credentials, app_query, query))
 
 
 def read_stream_name(
-    application: Application, name: str, most: int = LONGEST_STREAM_NAME
+    application: Application,
+    name: str,
+    most: int = LONGEST_STREAM_NAME,
+    most_credentials: int = LONGEST_CREDENTIALS,
 ) -> tuple[StreamKey, Secret]:
     """The key of a stream that a client names inside an application, and the credentials that came with it.
 
     Args:
-        most: Bytes that the key may have.
+        most: Bytes that the key may have, and `most_credentials`, what the queries may have.
     """
     path, query = _split_query(name)
     path = path.strip("/")
@@ -117,5 +133,5 @@ def read_stream_name(
     key = StreamKey(application.app, path.removesuffix(".flv").strip("/"))
     _refuse_unusable(str(key), "stream name", most)
     if not str(key):
-        raise RemoteProtocolError("the stream has no name")
-    return key, join_queries(query, application.credentials.reveal())
+        raise UnusableNameError("the stream has no name")
+    return key, _join_queries(most_credentials, query, application.credentials.reveal())

@@ -240,8 +240,10 @@ class Progress:
             self._write_line()
 
     def _watch(self) -> None:
-        if self._over.wait(self._patience):
-            return
+        # What goes on may be said late, on a busy machine.
+        while self._over.wait(self._patience) or not self._what:
+            if self._over.is_set():
+                return
         if not self._is_terminal:
             self._write_line()
             return

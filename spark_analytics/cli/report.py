@@ -27,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="APP/NAME",
         help="whose bitrate is shown, may be repeated",
     )
-    parser.add_argument("--title", metavar="TEXT", help="what the page calls the catalogue")
+    parser.add_argument(
+        "--title", metavar="TEXT", help="the title of the page; default: Streams in CATALOGUE"
+    )
     add_time_arguments(parser)
     add_as_of_argument(parser)
 
@@ -44,7 +46,8 @@ def run(options: argparse.Namespace) -> int:
         for key in options.stream:
             refuse_unknown(snapshot, key)
         data = gather(snapshot, window, options.stream)
-        page = render(data, options.title or Path(options.catalogue).resolve().name, datetime.now(UTC))
+        heading = options.title or f"Streams in {Path(options.catalogue).resolve().name}"
+        page = render(data, heading, datetime.now(UTC))
     if options.html == "-":
         sys.stdout.write(page)
     else:

@@ -126,16 +126,6 @@ def midnight_of(time: datetime) -> datetime:
     return time.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def following_days(begin: datetime, end: datetime) -> list[datetime]:
-    """All days of which something is between two moments; what ends at midnight has nothing of the next one."""
-    days = []
-    day = midnight_of(begin)
-    while day < end:
-        days.append(day)
-        day += timedelta(days=1)
-    return days
-
-
 def _midnight_at_or_behind(time: datetime) -> datetime:
     midnight = midnight_of(time)
     return midnight if midnight == time else shifted(midnight, timedelta(days=1))

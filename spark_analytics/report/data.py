@@ -12,15 +12,14 @@ import pyarrow.compute as pc
 
 from rtmprelay.flv.names import split_key
 from spark_analytics.questions.api import list_audience, list_destinations, list_viewers
-from spark_analytics.questions.ask import ALWAYS, EVER, Scope, TimeWindow, following_days, midnight_of
-from spark_analytics.report.curves import Curve, Period, curve_of, whole_seconds
+from spark_analytics.questions.ask import ALWAYS, EVER, Scope, TimeWindow
+from spark_analytics.report.curves import Bars, Curve, Period, bars_of, curve_of, whole_seconds
 from spark_analytics.store.versions import Snapshot
 
 Row = dict[str, Any]
 Times = list[tuple[datetime, datetime]]
 
 #: What a page can hold. Everything else is counted, and the page says so.
-MOST_BARS = 62
 MOST_BITRATES = 3
 MOST_LINES = 5
 MOST_STRIPS = 16
@@ -65,9 +64,7 @@ class ReportData:
     recorded_seconds: float = 0.0
     bytes: int = 0
     streams: int = 0
-    best_day: tuple[datetime, float] | None = None
-    days: list[tuple[datetime, float]] = attrs.field(factory=list)
-    days_per_bar: int = 1
+    bars: Bars = attrs.field(factory=Bars)
     storage: list[tuple[str, int, float]] = attrs.field(factory=list)
     bitrates: list[Curve] = attrs.field(factory=list)
     sessions: dict[str, list[Row]] = attrs.field(factory=dict)
@@ -194,7 +191,7 @@ def _add_recordings(data: ReportData, shown: _Shown, recordings: list[Row]) -> N
     data.recordings = len(recordings)
     data.recorded_seconds = sum(map(shown.recorded_seconds, recordings))
     data.bytes = sum(row["size"] or 0 for row in recordings)
-    _add_days(data, shown, recordings)
+    data.bars = bars_of(shown.period, map(shown.recorded, recordings))
     sizes: Counter[str] = Counter()
     seconds: Counter[str] = Counter()
     for row in recordings:
@@ -209,22 +206,6 @@ def _add_recordings(data: ReportData, shown: _Shown, recordings: list[Row]) -> N
     data.damaged, data.damaged_count = bad[:MOST_ROWS], len(bad)
     if len(bad) > MOST_ROWS:
         data.left_out.append(f"The table of damaged files has the {MOST_ROWS} worst of {len(bad)}.")
-
-
-def _add_days(data: ReportData, shown: _Shown, recordings: list[Row]) -> None:
-    """Hours of each day; a recording that goes on over midnight belongs to both."""
-    seconds: dict[datetime, float] = defaultdict(float)
-    for row in recordings:
-        begin, end = shown.recorded(row)
-        while begin < end:
-            midnight = midnight_of(begin) + timedelta(days=1)
-            seconds[midnight_of(begin)] += (min(midnight, end) - begin).total_seconds()
-            begin = midnight
-    data.best_day = max(seconds.items(), key=lambda day: day[1], default=None)
-    days = following_days(shown.period.begin, shown.period.end)
-    data.days_per_bar = -(-len(days) // MOST_BARS)
-    groups = [days[first : first + data.days_per_bar] for first in range(0, len(days), data.days_per_bar)]
-    data.days = [(group[0], sum(seconds[day] for day in group)) for group in groups]
 
 
 def _add_bitrates(data: ReportData, shown: _Shown, recordings: list[Row], keys: list[str]) -> None:
@@ -322,7 +303,7 @@ def _add_viewers(data: ReportData, shown: _Shown) -> None:
 
 def _at_the_same_time(name: str, shown: _Shown, key: str | None) -> Curve:
     """The most viewers of each step, 0 where nobody watched; of one stream, or of all together."""
-    step = shown.period.step(60)
+    step = shown.period.step_of_counts()
     scope = Scope(TimeWindow(shown.period.begin, shown.period.end), key)
     drawn = list_audience(shown.snapshot, scope, 1_000_000 * step, together=key is None)
     peaks = {int(row["minute"].timestamp()) // step: row["viewers"] for row in drawn}

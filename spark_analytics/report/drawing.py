@@ -82,13 +82,18 @@ class Scale:
         return self.begin + part * (self.end - self.begin)
 
 
-def nice_ticks(highest: float, most: int = 5) -> list[float]:
-    """Round values from 0 to at least the highest one."""
+def nice_ticks(highest: float, most: int = 5, whole: bool = False) -> list[float]:
+    """Round values from 0 to at least the highest one.
+
+    Args:
+        whole: What is counted has no halves.
+    """
     if not math.isfinite(highest) or highest < 1e-9:
         return [0.0, 1.0]
-    rough = highest / most
+    rough = max(highest / most, 1.0) if whole else highest / most
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * (1 - 1e-9))
+    steps = [factor * power for factor in (1, 2, 2.5, 5, 10)]
+    step = next(one for one in steps if one >= rough * (1 - 1e-9) and (not whole or float(one).is_integer()))
     count = math.ceil(highest / step - 1e-9)
     return [number * step for number in range(count + 1)]
 

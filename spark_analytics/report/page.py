@@ -22,6 +22,7 @@ from spark_analytics.report.pieces import (
     table,
     text,
 )
+from spark_analytics.report.recorded import recorded_over_time
 
 _COLOURS = ("c1", "c2", "c3", "c4", "c5", "c6")
 
@@ -45,12 +46,8 @@ def style() -> str:
     return text.partition("*/")[2]
 
 
-def render(data: ReportData, name: str, made_at: datetime) -> str:
-    """The whole document.
-
-    Args:
-        name: What the catalogue is called.
-    """
+def render(data: ReportData, heading: str, made_at: datetime) -> str:
+    """The whole document."""
     if data.period is None:
         body = section(
             "Nothing is in this catalogue yet",
@@ -66,8 +63,8 @@ def render(data: ReportData, name: str, made_at: datetime) -> str:
         '<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>{text(f'Streams in {name}')}</title><style>{style()}</style></head>\n"
-        f"<body><main><header><h1>{text(f'Streams in {name}')}</h1>"
+        f"<title>{text(heading)}</title><style>{style()}</style></head>\n"
+        f"<body><main><header><h1>{text(heading)}</h1>"
         f'<p class="soft">{text(period)}</p></header>\n{body}{_footer(data, made_at)}</main></body></html>\n'
     )
 
@@ -92,31 +89,6 @@ def _tiles(data: ReportData) -> str:
 
 
 # -- recordings ----------------------------------------------------------------------------------------------
-
-
-def _hours_a_day(data: ReportData, period: Period) -> str:
-    total = data.recorded_seconds
-    if not total or data.best_day is None:
-        return section("Nothing was recorded", "There is no recording in this time.", "")
-    best, most = data.best_day
-    unit = "day" if data.days_per_bar == 1 else f"{data.days_per_bar} days"
-    bars = [
-        plots.Bar(
-            f"{day.day} {day:%b}",
-            seconds / 3600,
-            f"{day:%A}, {day.day} {day:%B %Y}: {duration(seconds)} recorded",
-        )
-        for day, seconds in data.days
-    ]
-    title = f"{quantity(total / 3600)} hours were recorded; {best.day} {best:%B} has most: {quantity(most / 3600)}"
-    if total < 3600:
-        title = f"{duration(total)} were recorded; {best.day} {best:%B} has most: {duration(most)}"
-    label = f"Hours recorded, a bar for each {unit}"
-    return section(
-        title,
-        f"Hours of all streams together, a bar for each {unit} (UTC).",
-        both(lambda width: plots.bar_chart(bars, width, label)),
-    )
 
 
 def _bitrates(data: ReportData, period: Period) -> str:
@@ -275,7 +247,13 @@ def _viewers(data: ReportData, period: Period) -> str:
     if not data.viewers or data.peak_at is None:
         return section("Nobody watched", "There is no play in this time.", "")
     series = [
-        plots.Series(curve.name, list(zip(curve.times, curve.values, strict=True)), colour, filled=index == 0)
+        plots.Series(
+            curve.name,
+            list(zip(curve.times, curve.values, strict=True)),
+            colour,
+            filled=index == 0,
+            stepped=True,
+        )
         for index, (curve, colour) in enumerate(zip(data.viewers, _COLOURS, strict=False))
     ]
     colours = legend([(one.name, one.class_) for one in series]) if len(series) > 1 else ""
@@ -283,7 +261,8 @@ def _viewers(data: ReportData, period: Period) -> str:
     return section(
         f"At most {plural(data.peak, 'viewer')} watched at the same time: on {data.peak_at.day} {data.peak_at:%B at %H:%M}",
         f"Most viewers at the same time in each step. {plural(data.plays, 'play')}, {duration(data.watch_seconds)} watched.",
-        colours + both(lambda width: plots.line_chart(series, period.begin, period.end, width, label)),
+        colours
+        + both(lambda width: plots.line_chart(series, period.begin, period.end, width, label, whole=True)),
     )
 
 
@@ -393,4 +372,13 @@ def _footer(data: ReportData, made_at: datetime) -> str:
     )
 
 
-_SECTIONS = (_hours_a_day, _viewers, _destinations, _outages, _bitrates, _incidents, _storage, _damaged)
+_SECTIONS = (
+    recorded_over_time,
+    _viewers,
+    _destinations,
+    _outages,
+    _bitrates,
+    _incidents,
+    _storage,
+    _damaged,
+)

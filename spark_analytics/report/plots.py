@@ -27,6 +27,7 @@ _TIME_LABEL = 78.0
 class Bar:
     """One of some bars. `hint` is shown when the mouse is over it."""
 
+    #: A second line is written where it differs from the one before.
     label: str
     value: float
     hint: str
@@ -49,6 +50,8 @@ class Series:
     low: Sequence[float | None] = ()
     high: Sequence[float | None] = ()
     filled: bool = False
+    #: Each value holds until the next one: between one viewer and two there is no slope.
+    stepped: bool = False
 
 
 @attrs.frozen
@@ -106,6 +109,7 @@ def bar_chart(bars: Sequence[Bar], width: float, label: str, height: float = 220
     every = max(1, round(48.0 / slot + 0.499))
     gap = min(2.0, slot / 5)
     thickness = min(slot - gap, 48.0)
+    second_line = ""
     for position, bar in enumerate(bars):
         x = _LEFT + slot * position + (slot - thickness) / 2
         y = scale(bar.value)
@@ -120,7 +124,13 @@ def bar_chart(bars: Sequence[Bar], width: float, label: str, height: float = 220
         )
         parts.append(drawing.element("g", drawing.title(bar.hint), shape))
         if position % every == 0:
-            parts.append(drawing.text(bar.label, x + thickness / 2, bottom + 14, "tick", "middle"))
+            first, _, second = bar.label.partition("\n")
+            lines = [first] if second == second_line else [first, second]
+            second_line = second
+            for number, words in enumerate(lines):
+                parts.append(
+                    drawing.text(words, x + thickness / 2, bottom + 14 + 12 * number, "tick", "middle")
+                )
     return drawing.drawing(width, height, label, parts)
 
 
@@ -131,8 +141,9 @@ def line_chart(
     width: float,
     label: str,
     height: float = 220.0,
+    whole: bool = False,
 ) -> str:
-    """Lines over time."""
+    """Lines over time; `whole` for what is counted."""
     highest = max(
         (
             value
@@ -142,7 +153,7 @@ def line_chart(
         ),
         default=0.0,
     )
-    ticks = nice_ticks(highest)
+    ticks = nice_ticks(highest, whole=whole)
     bottom = height - _BOTTOM
     y = Scale(0.0, ticks[-1], bottom, _TOP)
     x = Scale(begin.timestamp(), end.timestamp(), _LEFT, width - _RIGHT)
@@ -170,6 +181,11 @@ def _unbroken(series: Series) -> list[range]:
 
 def _line(series: Series, run: range, x: Scale, y: Scale, bottom: float) -> list[str]:
     places = [(x(series.points[i][0].timestamp()), y(series.points[i][1] or 0.0)) for i in run]
+    if series.stepped:
+        after = [*(x(series.points[i][0].timestamp()) for i in run[1:]), _end_of(series, run, x)]
+        places = [
+            (at, value) for (left, value), right in zip(places, after, strict=True) for at in (left, right)
+        ]
     if len(places) == 1:
         # A line through one point would hardly be seen.
         ((at, value),) = places
@@ -188,6 +204,14 @@ def _line(series: Series, run: range, x: Scale, y: Scale, bottom: float) -> list
         parts.append(drawing.element("path", d=drawing.path(under, True), class_=f"{series.class_} band"))
     parts.append(drawing.element("path", d=drawing.path(places), class_=f"{series.class_} line"))
     return parts
+
+
+def _end_of(series: Series, run: range, x: Scale) -> float:
+    """Where the last step of a run ends; all steps are equally long."""
+    points = series.points
+    if run[-1] + 1 < len(points) or len(points) < 2:
+        return x(points[min(run[-1] + 1, len(points) - 1)][0].timestamp()) if len(points) > 1 else x.end
+    return x((points[-1][0] + (points[-1][0] - points[-2][0])).timestamp())
 
 
 def timeline(strips: Sequence[Strip], begin: datetime, end: datetime, width: float, label: str) -> str:

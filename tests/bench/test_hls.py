@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from rtmprelay.bench.hls import HlsFigures, _next_part, measure_hls
+from rtmprelay.bench.hls import (
+    CachedFigures,
+    HlsFigures,
+    _next_part,
+    measure_cached,
+    measure_hls,
+    varnish_is_there,
+)
 
 HEAD = "#EXTM3U\n#EXT-X-MEDIA-SEQUENCE:7\n"
 PART = '#EXT-X-PART:DURATION=0.333,URI="p-{}.m4s"\n'
@@ -38,3 +45,20 @@ def test_viewers_get_every_part_while_it_is_new() -> None:
     # A playlist and a part, three times a second for each viewer.
     assert figures.requests > 3 * 3 * 3
     assert len(figures.newest_ms) > 3 * 3 * 2
+    compared, same = figures.joined
+    assert compared == same > 0
+
+
+def test_requests_that_a_cache_lets_through_are_told_for_each_address() -> None:
+    (line,) = CachedFigures(200, 10_000, 50, 52, 0).lines()
+    assert "10000 requests for 50 addresses, 52 reached the relay: 1.04 for each" in line
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not varnish_is_there(), reason="there is no varnishd: apt-get install varnish")
+def test_cache_lets_few_requests_through() -> None:
+    figures = measure_cached(viewers=20, seconds=3.0)
+    assert figures.failed == 0
+    assert figures.asked > 10 * figures.distinct
+    # Playlists without a number are asked for anew each second.
+    assert figures.reached <= 1.2 * figures.distinct

@@ -164,6 +164,21 @@ def test_wrong_values_of_one_option_have_their_own_numbers(folder: Path) -> None
 
 @pytest.mark.parametrize(
     "typed",
+    [
+        "--http-status :99999 --http-token a-token-of-24-characters",
+        "--hls live --hls-part 500ms --http-media :0",
+        "--cluster http://x --node-url rtmp://127.0.0.1:1 --cluster-secret file:nothing",
+    ],
+)
+def test_what_follows_from_a_mistake_is_not_told_as_another(typed: str, folder: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["serve", *shlex.split(typed)])
+    (line,) = str(ended.value.code).splitlines()
+    assert line.startswith(f"rtmprelay: {typed.split()[0]}: ")
+
+
+@pytest.mark.parametrize(
+    "typed",
     ["extra", "--listen", "--record-all=yes", "--listen tcp:", '--listen ""', '--config ""', "--hls ''"],
 )
 def test_whatever_is_typed_there_is_a_line_and_no_traceback(typed: str, folder: Path) -> None:

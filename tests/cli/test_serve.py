@@ -117,7 +117,12 @@ def test_status_lines_fit_the_terminal_and_hold_no_control_characters() -> None:
         "given_up": False,
         "next_attempt_in": 31.2,
     }
-    health = {"version": "1.2", "warnings": ["anybody may publish"]}
+    health = {
+        "version": "1.2",
+        "warnings": ["anybody may publish"],
+        "refused_addresses": [{"address": "192.0.2.7", "refused": 9, "limit": "max_connections_per_address"}],
+        "pulls": {"origin": {"status": "idle", "viewers": 0, "last_error": None}},
+    }
     document = {
         "health": health,
         "streams": {"streams": {"a": stream}},
@@ -131,4 +136,6 @@ def test_status_lines_fit_the_terminal_and_hold_no_control_characters() -> None:
     ]
     whole = "\n".join(status.lines(document, 400))
     assert "1:02:05" in whole
+    assert "192.0.2.7 was refused 9 times (max_connections_per_address)" in whole
+    assert "origin        idle   0" in whole
     assert "x (12 times), next attempt in 31 s" in whole

@@ -8,6 +8,7 @@ import socket
 import time
 import urllib.request
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from rtmprelay.media import MediaFrame
 from rtmprelay.session.reports import MediaReceived, PlayAccepted, PublishAccepted
 from tests.helpers import group, start_frames, wait_for
 from tests.hostile.conversations import KEY, MARK
-from tests.service.command import BlockingClient, Server
+from tests.service.command import TWISTD, BlockingClient, Server
 
 MEBIBYTE = 1024 * 1024
 
@@ -39,6 +40,13 @@ _PATIENCE = {
     "guess_delay": "0",
 }
 
+#: Options for a test of thousands: nobody is ended for being slow while the machine is busy.
+PATIENT = tuple(
+    part
+    for limit in ("handshake_timeout", "connect_timeout", "message_timeout", "idle_timeout", "stall_timeout")
+    for part in ("--limit", f"{limit}=120")
+)
+
 #: Seconds; short, so that it is the server that lets go, and not Python's collector sooner or later.
 _LETTING_GO = 5.0
 
@@ -58,9 +66,12 @@ def _write(path: Path, content: object) -> Path:
 class AttackedServer:
     """A relay in a process of its own, with short timeouts, a key, a log in JSON and metrics."""
 
-    def __init__(self, folder: Path, *options: str, files: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, *options: str, files: int | None = None, before: Sequence[str] = ()
+    ) -> None:
         """Args:
         files: How many files it may have open.
+        before: What to put before the command.
         """
         self.folder = folder
         keys = _write(
@@ -72,10 +83,13 @@ class AttackedServer:
         limits = [part for limit in _PATIENCE.items() for part in ("--limit", "=".join(limit))]
         self.server = Server(
             folder,
+            # Every connection is in the log.
+            *("--log-level", "debug"),
             *("--log-format", "json", "--auth", f"keys-file:{keys}", "--hook", "jsonl:events.jsonl"),
             *("--relay-config", str(relay), "--http-status", "127.0.0.1:0"),
             *limits,
             *options,
+            command=[*before, *TWISTD],
             environment=_GIVE_BACK,
             files=files,
         )
@@ -144,7 +158,7 @@ class AttackedServer:
 
     def page(self, path: str) -> bytes:
         """What it answers over HTTP."""
-        (port,) = self.ports("HTTP")
+        port, *_ = self.ports("HTTP")
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
             body: bytes = answer.read()
             return str(answer.headers).encode() + body

@@ -13,8 +13,8 @@ import pytest
 
 from rtmprelay.wire.messages import MessageType
 from tests.helpers import wait_for
-from tests.hostile.conversations import greeting
-from tests.hostile.process import MEBIBYTE, AttackedServer
+from tests.hostile.conversations import HANDSHAKE, greeting
+from tests.hostile.process import MEBIBYTE, PATIENT, AttackedServer
 from tests.hostile.strangers import announced, command, control, message
 
 #: What refused and undecided clients may add in all, however many they are.
@@ -67,7 +67,7 @@ def cpu_seconds(server: AttackedServer) -> float:
     "count", [220, pytest.param(2_000, marks=pytest.mark.full)], ids=["some", "very many"]
 )
 def test_half_messages_of_many_strangers_stay_under_64_mib(count: int, tmp_path: Path) -> None:
-    server = AttackedServer(tmp_path, "--limit", "idle_timeout=120")
+    server = AttackedServer(tmp_path, *PATIENT)
     try:
         server.assert_works()
         first = connected_at_once(server, 1)
@@ -101,6 +101,41 @@ def test_half_messages_of_many_strangers_stay_under_64_mib(count: int, tmp_path:
             server.assert_no_larger(before)
     finally:
         server.stop()
+
+
+def test_keys_and_tokens_of_many_strangers_stay_under_64_mib(tmp_path: Path) -> None:
+    """What they bring along is kept while nobody has decided about them; the longest that is taken is 4 KiB."""
+    server = AttackedServer(tmp_path, *PATIENT, "--limit", "memory_before_publish=1M")
+    try:
+        server.assert_works()
+        too_long = server.connect()
+        too_long.sendall(greeting()[:HANDSHAKE] + connect_with(60_000))
+        wait_for(lambda: server.offences()["credentials_size"] == 1, "the limit of one")
+        idle = connected_at_once(server, 300)
+        before = server.memory()
+        strangers = [server.connect() for _ in range(300)]
+        for stranger in strangers:
+            stranger.sendall(greeting()[:HANDSHAKE] + connect_with(4000))
+        wait_for(lambda: server.offences().total() > 0, "the bound on all of them together")
+        server.assert_works()
+        added = server.most_memory() - before
+        limits = server.offences()
+        tell(
+            f"300 strangers with keys of 4,000 bytes: {added / MEBIBYTE:.1f} MiB, {limits.total()} were cut off"
+        )
+        assert set(limits) == {"memory_before_publish", "credentials_size"}
+        assert limits["memory_before_publish"] >= 30
+        assert added <= MOST_OF_ALL
+        for stranger in (*idle, *strangers, too_long):
+            stranger.close()
+    finally:
+        server.stop()
+
+
+def connect_with(size: int) -> bytes:
+    """A `connect` with so many bytes of credentials."""
+    properties = {"app": "live?key=" + "k" * size, "tcUrl": "rtmp://127.0.0.1/live"}
+    return command("connect", 1.0, properties)
 
 
 def small_messages_beside_a_half(stranger: socket.socket) -> None:

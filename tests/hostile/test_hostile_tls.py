@@ -37,7 +37,7 @@ class TlsServer(AttackedServer):
         super().__init__(
             folder, "--listen", f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={certificate}"
         )
-        self.tls_port = self.ports("RTMP", 2)[1]
+        (self.tls_port,) = self.ports("RTMPS")
 
     def knock(self) -> socket.socket:
         """A connection to that port."""

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.hostile.conversations import mutate
-from tests.hostile.targets import TARGETS, Target, TooCostlyError
+from tests.hostile.target import Target, TooCostlyError
+from tests.hostile.targets import TARGETS
 from tests.rounds import rounds
 
 INPUTS = rounds(60, full=300, variable="RTMPRELAY_FUZZ_INPUTS")

@@ -21,7 +21,7 @@ def parse(*arguments: str) -> RecordingSettings:
 
 def test_nothing_is_recorded_by_default() -> None:
     assert parse() == RecordingSettings(keep_free=DEFAULT_KEEP_FREE, shortest=1.0)
-    assert not parse("--segment-duration", "30m").wants("live/test")
+    assert not parse("--http-status", ":0", "--http-recordings", "--record-dir", "there").wants("live/test")
 
 
 def test_all_options_are_read_and_create_nothing(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ from typing_extensions import override
 
 from rtmprelay.rtmp.publishing import Publication
 from rtmprelay.rtmp.reading_pace import ENOUGH_BYTES
-from rtmprelay.streams.merging import Pace
+from rtmprelay.streams.merging import UNWATCHED, Pace
 from rtmprelay.testing import MemoryServer
 from tests.helpers import group, inter, keyframe, start_frames
-from tests.rtmp.paced_server import PART, WINDOW, PacedTests, reasons
+from tests.rtmp.paced_server import PART, WINDOW, PacedClient, PacedTests, reasons
 from tests.streams.merging_helpers import FixedMerging, Receiver
 
 #: The harmless message that a peer may send at any time.
@@ -180,6 +180,42 @@ class IntakeTests(PacedTests):
         self.server.advance(WINDOW)
         assert len(self.publisher.reads) == 1
 
+    def test_no_more_gathers_in_a_pause_than_one_read_takes(self) -> None:
+        """A full socket would hold the publisher up."""
+        self.publisher.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        pauses = {size: self.pauses(size) for size in (400, 30_000, 400)}
+        assert pauses[400][-1] == WINDOW
+        # A whole window would bring 120 kB.
+        assert all(pause < 2 * PART for pause in pauses[30_000][-4:]), pauses
+
+    def pauses(self, size: int) -> list[float]:
+        """The pauses while so many bytes come in each part of the window."""
+        found: list[float] = []
+        for _ in range(96):
+            self.publisher.send(inter(80, size // 4))
+            self.server.advance(PART / 4)
+            found += [
+                2 * (due - earliest) for earliest, due in self.server.factory.reading_pace._paused.values()
+            ]
+        return found
+
+    def test_those_who_fetch_the_stream_count_as_viewers(self) -> None:
+        stream = self.server.registry.live("live/cam")
+        self.publisher.send(inter(80))
+        self.server.advance(WINDOW)
+        assert stream.reading_pause == WINDOW
+        stream.visitors.add(Receiver())
+        self.publisher.send(inter(120))
+        self.server.advance(WINDOW)
+        assert stream.reading_pause == WINDOW / UNWATCHED
+
+    def test_the_load_of_streams_that_nobody_watches_is_counted_in_messages(self) -> None:
+        """Not in reads, which become fewer the longer the pauses are."""
+        before = self.server.merging.reading.load
+        self.publisher.send(*[inter(80 + 40 * number) for number in range(10)])
+        self.server.advance(WINDOW)
+        assert self.server.merging.reading.load - before == 10
+
     def test_new_viewer_does_not_wait_for_two_windows(self) -> None:
         viewer = self.server.player()
         assert viewer.frames[-1] == inter(40)
@@ -233,6 +269,22 @@ class FastPublisherTests(PacedTests):
 
 
 class OtherDoingsTests(PacedTests):
+    def looks_at(self, publisher: PacedClient) -> int:
+        """How often the reactor looks at the socket."""
+        count = 0
+        transport = publisher.transport
+        look = transport.doRead
+
+        def counted() -> object:
+            nonlocal count
+            count += 1
+            return look()
+
+        transport.doRead = counted
+        self.server.turn()
+        transport.doRead = look
+        return count
+
     def test_connection_that_stopped_publishing_is_answered_at_once(self) -> None:
         publisher, _ = self.watched()
         session = publisher.session
@@ -268,8 +320,7 @@ class OtherDoingsTests(PacedTests):
         publisher, viewer = self.watched()
         publisher.send(inter(240))
         publisher.transport.resumeProducing()
-        self.server.turn()
-        assert publisher.transport not in self.server.readers
+        assert self.looks_at(publisher) == 0, "the reactor looks at it again and again"
         assert publisher.reads == []
         self.server.advance(WINDOW)
         viewer.pump()

@@ -15,7 +15,7 @@ import attrs
 from rtmprelay.events import ConnectionClosed, Event, PublishStopped
 from rtmprelay.media import MediaFrame
 from tests.helpers import group, inter, keyframe, start_frames
-from tests.rtmp.paced_server import GARBAGE, PART, WINDOW, PacedClient, PacedServer, PacedTests, reasons
+from tests.rtmp.paced_server import GARBAGE, WINDOW, PacedClient, PacedServer, PacedTests, reasons
 
 # -- the end -------------------------------------------------------------------------------------------------
 
@@ -100,7 +100,9 @@ class EndTests(PacedTests):
         end(publisher)
         server.turn()
         if paused:
-            assert len(server.told_of(publisher)) == told, "it was noticed before the window closed"
+            # The kernel reports the end of a TCP connection that is watched although little has gathered.
+            if not watched or family == socket.AF_UNIX:
+                assert len(server.told_of(publisher)) == told, "it was noticed before the window closed"
             # What has gathered is read when the window closes. The end after it is found by the next read, which may
             # wait once more; of what is too much for one read, a small rest may too.
             for _ in range(2 if end is not many_frames_and_hang_up else 6):
@@ -135,14 +137,12 @@ class EndTests(PacedTests):
             )
             assert [event.name for event in events] == [event.name for event in plain]
 
-    def test_the_end_alone_is_noticed_when_the_window_closes(self) -> None:
+    def test_the_end_alone_waits_for_no_window(self) -> None:
         for end in (PacedClient.hang_up, PacedClient.reset, half_close):
             server = self.new_server(viewer=WINDOW)
             publisher, _ = self.watched(server)
             end(publisher)
-            server.advance(WINDOW - PART)
-            assert reasons(server.told_of(publisher)) == []
-            server.advance(PART)
+            server.advance(0)
             why = "the peer broke it off" if end is PacedClient.reset else "the peer closed it"
             assert reasons(server.told_of(publisher)) == [
                 ("publish_stopped", f"the connection was lost ({why})"),

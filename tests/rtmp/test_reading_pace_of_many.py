@@ -44,36 +44,52 @@ class ManyPublishersTests(PacedTests):
         first.reads.clear()
         second.reads.clear()
         first.send(inter(240))
-        self.server.advance(3 * PART)
+        self.server.advance(2 * PART)
         self.server.merging.viewer.seconds = PART / 2
         second.send(inter(80))
-        self.server.advance(PART)
+        self.server.advance(2 * PART)
         assert (len(first.reads), len(second.reads)) == (1, 1)
         # From here on both have the shorter pause.
         first.send(inter(280))
         self.server.advance(PART / 2)
         assert len(first.reads) == 2
 
-    def test_a_shorter_pause_does_not_wait_for_a_longer_one(self) -> None:
-        pace = self.server.factory.reading_pace
-        order: list[str] = []
+    def pause_noted(self, order: list[str], name: str, seconds: float) -> None:
+        """Pause a connection that notes its name in `order` when it may be read again."""
 
         class Noting(Reading):
-            def __init__(self, name: str) -> None:
-                super().__init__(pace, None)
-                self.name = name
-
             @override
             def resume(self) -> None:
-                order.append(self.name)
+                order.append(name)
 
-        pace.pause(Noting("long"), WINDOW)
-        pace.pause(Noting("short"), PART)
+        pace = self.server.factory.reading_pace
+        pace.pause(Noting(pace, None), seconds)
+
+    def test_a_shorter_pause_does_not_wait_for_a_longer_one(self) -> None:
+        order: list[str] = []
+        self.pause_noted(order, "long", WINDOW)
+        self.pause_noted(order, "short", PART)
         self.server.advance(PART)
-        # All pauses end together: one look at all sockets.
-        assert order == ["long", "short"]
+        assert order == ["short"]
+        self.pause_noted(order, "later", PART)
+        self.server.advance(PART)
+        # Half of the long pause is over: it ends too, so that there is one look at both sockets.
+        assert order == ["short", "long", "later"]
         self.server.advance(WINDOW)
-        assert order == ["long", "short"]
+        assert order == ["short", "long", "later"]
+
+    def test_a_pause_that_is_left_ends_in_time(self) -> None:
+        pace = self.server.factory.reading_pace
+        order: list[str] = []
+        self.pause_noted(order, "long", WINDOW)
+        self.pause_noted(order, "short", PART)
+        self.server.advance(PART)
+        assert order == ["short"]
+        self.server.advance(WINDOW - 2 * PART)
+        assert order == ["short"]
+        self.server.advance(PART)
+        assert order == ["short", "long"]
+        assert not pace._paused
 
     def test_publisher_may_be_closed_by_the_read_of_another(self) -> None:
         """Both pauses end at the same moment; the first read takes the other connection down."""

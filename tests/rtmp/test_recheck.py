@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from rtmprelay import events
-from rtmprelay.access.request import ALLOWED, CANNOT_TELL, Verdict, refused
-from rtmprelay.rtmp.recheck import Recheck
+from rtmprelay.access.request import ALLOWED, CANNOT_TELL, Action, Verdict, refused
+from rtmprelay.rtmp.recheck import Granted, Recheck
 from rtmprelay.testing import MemoryClient, MemoryServer
-from tests.access.helpers import Answering, Hesitating
+from tests.access.helpers import Answering, Hesitating, access_request
 from tests.helpers import group
+from tests.hostile.strangers import command
 
 
 class World:
@@ -105,3 +106,47 @@ def test_operator_ends_a_play_by_its_connection() -> None:
     world.server.advance(2)
     assert player.connection.lost
     assert not encoder.connection.lost
+
+
+def test_round_about_thousands_lets_streams_go_on_and_looks_at_each_once() -> None:
+    """An authorizer that answers at once would otherwise keep the reactor until the last one is asked about."""
+    server = MemoryServer(authorizers=[Answering(refused("the key was taken away"))])
+    looks = [0]
+    ended: list[str] = []
+    turns: list[int] = []
+
+    def end(reason: str) -> None:
+        if not ended:
+            # What a stream would do, as soon as the reactor gets to it.
+            server.clock.callLater(0, lambda: turns.append(len(ended)))
+        ended.append(reason)
+
+    def granted() -> list[Granted]:
+        looks[0] += 1
+        return [(access_request(Action.PLAY), end) for _ in range(1000)]
+
+    recheck = Recheck(server.factory.gate, 300.0, server.clock, [granted])
+    recheck.start()
+    server.clock.advance(300)
+    assert len(ended) == 1000
+    assert turns[0] < 100
+    assert looks == [1]
+
+
+def raw_play(client: MemoryClient, name: str, stream_id: int) -> None:
+    """Play on a message stream that is there, whatever it plays now."""
+    client.deliver(command("play", 0.0, None, name, stream_id=stream_id))
+
+
+def test_late_answer_about_a_play_ends_no_other_play_on_the_same_message_stream() -> None:
+    world = World(Answering(ALLOWED), None)
+    for name in ("film", "other"):
+        world.server.connect().publish(name)
+    player = world.server.connect()
+    player.play("film")
+    access, end = world.server.factory.granted()[-1]
+    raw_play(player, "other", 1)
+    still, _ = world.server.factory.granted()[-1]
+    assert (access.stream, still.stream) == ("live/film", "live/other")
+    end("not allowed any more")
+    assert [one for one, _ in world.server.factory.granted() if one is still]

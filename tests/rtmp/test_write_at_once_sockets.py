@@ -141,8 +141,8 @@ class RealTransportTests(SynchronousTestCase):
             # And after that it is of no consequence.
             DirectWriter(cast(Any, server.transport)).write(b"frame")
 
-    def test_tls_transport_is_written_to_as_usual(self) -> None:
-        """What is written over TLS is encrypted, in order, and waits as TLS lets it wait."""
+    def tls_pair(self) -> tuple[Noting, Noting]:
+        """A server's protocol and a client's, which have just begun to shake hands."""
         private, signed = self_signed("127.0.0.1")
         certificate = PrivateCertificate.fromCertificateAndKeyPair(
             Certificate.loadPEM(signed), KeyPair.load(private, _PEM)
@@ -162,19 +162,107 @@ class RealTransportTests(SynchronousTestCase):
         client = self.adopted(
             socket.AF_INET, theirs, lambda factory: TLSMemoryBIOFactory(trust, True, factory, clock)
         )
-        transport = cast(Any, server.transport)
-        assert isinstance(transport.getHandle(), TlsState)
-        expected = b""
-        for number in range(30):
-            data = bytes([number]) * (9 if number % 3 else 100_000)
-            expected += data
-            DirectWriter(transport).write(data)
+        assert isinstance(cast(Any, server.transport).getHandle(), TlsState)
+        self.addCleanup(self.abort, server, client)
+        return server, client
+
+    def abort(self, *protocols: Noting) -> None:
+        for protocol in protocols:
+            if not protocol.losses:
+                cast(Any, protocol.transport).abortConnection()
+        self.turn()
+
+    def until_received(self, client: Noting, size: int) -> None:
         for _ in range(10_000):
             self.reactor.runUntilCurrent()
             self.reactor.doIteration(0.001)
-            if len(client.data) >= len(expected):
+            if len(client.data) >= size or client.losses:
                 break
-        assert client.data == expected
-        transport.abortConnection()
-        cast(Any, client.transport).abortConnection()
+
+    def shaken(self) -> tuple[Noting, Noting]:
+        """The same, after they have shaken hands."""
+        server, client = self.tls_pair()
+        cast(Any, client.transport).write(b"hello")
+        self.until_received(server, 5)
+        # The tickets for a later connection leave too.
         self.turn()
+        return server, client
+
+    def test_what_is_written_over_tls_comes_in_its_order_from_the_first_byte_on(self) -> None:
+        """Before the hands are shaken, in the same turn as Twisted's own writes, and after the socket is full."""
+        server, client = self.tls_pair()
+        transport = cast(Any, server.transport)
+        writer = DirectWriter(transport)
+        expected = b""
+        for number in range(150):
+            data = bytes([number]) * (9 if number % 3 else 100_000)
+            expected += data
+            if number % 7 == 3:
+                transport.write(data)
+            else:
+                writer.write(data)
+            if number in (30, 31, 60, 100):
+                self.turn()
+        self.until_received(client, len(expected))
+        assert client.data == expected
+        assert writer.bytes_out == len(expected) - sum(
+            9 if number % 3 else 100_000 for number in range(150) if number % 7 == 3
+        )
+
+    def test_a_frame_over_tls_needs_no_turn_of_the_reactor(self) -> None:
+        server, client = self.shaken()
+        transport = cast(Any, server.transport)
+        writer = DirectWriter(transport)
+        timers = len(self.reactor.getDelayedCalls())
+        for size in (5, 16_384, 60_000):
+            writer.write(bytes(size))
+        assert len(self.reactor.getDelayedCalls()) == timers
+        assert transport.transport not in self.reactor.getWriters()
+        self.until_received(client, 76_389)
+        assert len(client.data) == 76_389
+
+    def test_peer_that_reads_nothing_over_tls_is_not_encrypted_for(self) -> None:
+        """What is encrypted is for one peer alone: of large frames no more than a few pieces wait in that form."""
+        server, client = self.shaken()
+        cast(Any, client.transport).transport.pauseProducing()
+        transport = cast(Any, server.transport)
+        writer = DirectWriter(transport)
+
+        class Producer:
+            """As a connection does."""
+
+            def pauseProducing(self) -> None:
+                writer.transport_full()
+
+            def resumeProducing(self) -> None:
+                writer.transport_ready()
+
+            def stopProducing(self) -> None: ...
+
+        transport.registerProducer(Producer(), True)
+        frame = bytes(range(250)) * 4_000
+        written = 0
+        while not writer.bytes_kept:
+            writer.write(frame)
+            written += 1
+            assert written < 100
+        writer.write(frame)
+        written += 1
+        assert (unsent_bytes(transport) or 0) < 300_000
+        assert writer.bytes_kept > 1_000_000
+        cast(Any, client.transport).transport.resumeProducing()
+        self.until_received(client, written * len(frame))
+        assert client.data == frame * written
+        transport.unregisterProducer()
+
+    def test_connection_that_is_closing_takes_nothing_more_over_tls(self) -> None:
+        server, client = self.shaken()
+        writer = DirectWriter(cast(Any, server.transport))
+        writer.write(b"last")
+        cast(Any, server.transport).loseConnection()
+        writer.write(b"too late")
+        self.until_received(client, 5)
+        assert client.data == b"last"
+        writer.write(b"much too late")
+        self.turn()
+        assert client.data == b"last"

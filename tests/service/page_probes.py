@@ -100,3 +100,14 @@ def overflow(browser: Browser) -> int:
             "const { scrollWidth, clientWidth } = document.documentElement; return scrollWidth - clientWidth"
         )
     )
+
+
+def nameless(browser: Browser) -> list[str]:
+    """The roles of controls without a name for screen readers."""
+    tree = browser.devtools("Accessibility.getFullAXTree")["nodes"]
+    controls = ("button", "link", "textbox", "searchbox", "checkbox", "radio", "combobox", "image")
+    return [
+        node["role"]["value"]
+        for node in tree
+        if not node["ignored"] and node["role"]["value"] in controls and not node["name"]["value"]
+    ]

@@ -333,12 +333,13 @@ def test_events_are_filtered_bounded_and_repeated_ones_joined(
     for number in range(250):
         send("play_started", "info", f"player {number}")
     send("handshake_completed", "info", "routine")
-    for _ in range(3):
-        send("destination_failed", "warn", "<b>failed</b>")
+    for wait in (1, 2.5, 5):
+        send("destination_failed", "warn", f"<b>failed</b>; next attempt in {wait} s")
         send("destination_connecting", "info", "routine as well")
     times = "#events li:first-child [data-part=times]"
     until(lambda: browser.count(times) and browser.text(times) == "3 times", "the last event")
-    assert browser.text("#events li:first-child [data-part=words]") == "<b>failed</b>."
+    words = browser.text("#events li:first-child [data-part=words]")
+    assert words == "<b>failed</b>; next attempt in 5 s."
     assert browser.count("#events li") == 200
     assert browser.text("#events li:nth-child(2) p") == "Player 249."
     browser.type("#events input", "player 17")

@@ -10,7 +10,7 @@ from tests.service import fake_relay_http as fake
 from tests.service.browser import MISSING, Browser, until
 from tests.service.fake_relay_http import FakeRelay
 from tests.service.interop import FFmpeg
-from tests.service.page_probes import FAINT_TEXT, overflow, show, unlock, wait_for_text
+from tests.service.page_probes import FAINT_TEXT, nameless, overflow, show, unlock, wait_for_text
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"a browser is needed, and there is no {MISSING}")
 
@@ -224,24 +224,23 @@ def test_stream_that_ended_before_the_page_was_opened_is_shown(
     browser: Browser, fake_relay: FakeRelay
 ) -> None:
     now = browser.run("return new Date().toISOString()")
-    common = {"time": now, "level": "info", "sentence": "it stopped", "reason": "the connection was lost"}
-    fake_relay.hello["events"] = [
-        {**common, "event": "publish_stopped", "stream": "live/gone", "duration": 5.0, "bytes": 10},
-        {**common, "event": "publish_stopped", "stream": "live/back"},
-        {**common, "event": "publish_started", "stream": "live/back"},
-        {**common, "event": "publish_stopped", "stream": "live/old", "time": "2020-01-01T00:00:00.000Z"},
+    end = {"event": "publish_stopped", "time": now, "reason": "the connection was lost", "duration": 5.0}
+    fake_relay.hello["ended"] = [
+        {**end, "stream": "live/gone", "bytes": 10},
+        {**end, "stream": "live/back"},
+        {**end, "stream": "live/old", "time": "2020-01-01T00:00:00.000Z"},
     ]
+    fake_relay.streams["live/back"] = fake.stream("live/back")
     show(browser, fake_relay)
-    assert browser.run(
-        "return [...document.querySelectorAll('.stream')].map((each) => each.dataset.key)"
-    ) == ["live/gone"]
-    assert "The connection was lost." in browser.text(".stream .note")
+    keys = "return [...document.querySelectorAll('.stream')].map((each) => each.dataset.key)"
+    assert browser.run(keys) == ["live/back", "live/gone"]
+    assert "The connection was lost." in browser.text("[data-key='live/gone'] .note")
+    assert browser.text("[data-key='live/back'] .badge").startswith("Live")
 
 
 def test_failed_attempts_stand_beside_the_reconnects(browser: Browser, fake_relay: FakeRelay) -> None:
-    outlet = {"stream": "live/a", "status": "error", "failures": 12, "lingering": False}
     fake_relay.destinations["far"] = fake.destination(
-        "far", status="error", connected_duration=None, outlets=[outlet], last_error="it broke"
+        "far", status="error", connected_duration=None, failures=12, last_error="it broke"
     )
     show(browser, fake_relay)
     assert browser.text(".destination [data-part=reconnectsNote]") == "12 failed attempts"
@@ -341,3 +340,42 @@ def test_page_is_as_long_as_what_is_on_it(browser: Browser, fake_relay: FakeRela
     assert whole - body < 2
     skipped = "return [...document.querySelectorAll('.card')].filter((each) => getComputedStyle(each).contentVisibility !== 'visible').length"
     assert browser.run(skipped) == 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_everything_that_opens_has_names_and_contrast(
+    theme: str, browser: Browser, fake_relay: FakeRelay
+) -> None:
+    fake_relay.streams["live/concert"] = fake.stream("live/concert")
+    fake_relay.destinations["far"] = fake.destination("far", status="error", last_error="it broke")
+    fake_relay.players = [fake.player("c1", messages_dropped=3, dropped_by_reason={"queue_full": 3})]
+    fake_relay.files = [fake.recording("a.flv", growing=True)]
+    fake_relay.steps = [fake.step("dns"), fake.step("publish", "the key is wrong")]
+    unlocked(browser, fake_relay)
+    browser.run("document.querySelector(`input[name=theme][value=${arguments[0]}]`).click()", theme)
+    until(lambda: browser.count(".recording-row"), "the recording")
+    browser.click(f"{STREAM} [data-part=playersButton]")
+    until(lambda: browser.count(".players li"), "the player")
+    browser.click(".destination [data-part=test]")
+    until(lambda: browser.count(".check-box li"), "the steps")
+    assert browser.run(FAINT_TEXT) == []
+    browser.click("#add-destination")
+    browser.run(CHOOSE, "facebook")
+    browser.click("#add-dialog summary")
+    browser.click("#add-dialog [data-part=test]")
+    until(lambda: browser.count("#add-dialog .check-box li"), "the steps")
+    assert browser.run(FAINT_TEXT) == []
+    assert nameless(browser) == []
+    browser.click("#add-dialog [data-close]")
+    assert nameless(browser) == []
+
+
+def test_form_is_filled_in_and_sent_by_keyboard(browser: Browser, fake_relay: FakeRelay) -> None:
+    unlocked(browser, fake_relay)
+    browser.click("#add-destination")
+    # The field for the name has the focus; Enter sends the form.
+    for text in ("My server", "\ue004rtmp://mine.example/app", "\ue004my-key\ue007"):
+        browser.type(":focus", text)
+    until(lambda: fake_relay.changes, "the new destination")
+    wanted = {"name": "My server", "url": "rtmp://mine.example/app", "stream_key": "my-key", "lasting": False}
+    assert fake_relay.changes == [("POST", "/destinations", wanted)]

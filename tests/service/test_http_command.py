@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import urllib.error
 from collections.abc import Callable
@@ -87,4 +88,4 @@ def test_http_port_in_use_ends_the_start_with_one_line(
     options = ["--listen", "127.0.0.1:0", "--http-status", taken]
     second = run([*TWISTD, *FOREGROUND, "rtmprelay", *options], tmp_path)
     assert second.returncode == 1
-    assert "rtmprelay: Couldn't listen on 127.0.0.1" in second.stderr
+    assert re.fullmatch(r"rtmprelay: --http-status: port \d+ is in use, .*\n", second.stderr)

@@ -57,7 +57,7 @@ _PAGE = """<!doctype html>
 
 _HLS_JS = """
   function begin(video, url, seen) {
-    const hls = video.player = new Hls({ lowLatencyMode: true });
+    const hls = video.player = new Hls({ lowLatencyMode: true, maxLiveSyncPlaybackRate: 1.1 });
     hls.on(Hls.Events.ERROR, (_, data) => {
       (data.fatal ? seen.fatal : seen.errors).push(`${data.type} ${data.details} ${data.reason ?? ""}`);
     });

@@ -23,6 +23,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _nobody_waits() -> Iterator[None]:
+    """On a busy machine any command takes over a second, and would say what it reads."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spark_analytics.cli.output.PATIENCE", 600.0)
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     """A local session with two cores, as the commands have it. Only in the full run its questions are compiled: that takes

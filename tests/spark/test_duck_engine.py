@@ -34,6 +34,9 @@ sys.meta_path.insert(0, Missing())
 import subprocess
 subprocess.Popen = None
 from spark_analytics.__main__ import main
+from spark_analytics.cli import output
+# On a busy machine any command takes over a second, and would say what it reads.
+output.PATIENCE = 600.0
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -281,6 +281,13 @@ def test_jitter_does_not_add_up_to_drift(most_ms: int) -> None:
     assert abs(drift_of(times, frame_ms)) < 50
 
 
+def test_frame_that_is_late_now_and_then_is_no_drift() -> None:
+    """Too seldom to be jitter: the step back that follows a late frame undoes the step before it."""
+    frame_ms = 1024 / 48
+    times = [number * frame_ms + (27 if number % 200 == 0 else 0) + 100 for number in range(30_000)]
+    assert abs(drift_of(times, frame_ms)) < 50
+
+
 @pytest.mark.parametrize("most_ms", [0, 30])
 def test_drift_is_found_also_where_timestamps_jitter(most_ms: int) -> None:
     """Clocks that differ by a thousandth, and now and then a frame that is missing: 30,000 frames are 640 s."""

@@ -89,8 +89,13 @@ def test_the_hours_of_a_day_are_split_at_midnight(tmp_path: Path) -> None:
         "file_id": "f", "path": "a.flv", "app": "live", "stream": "x", "started_at": started,
         "ended_at": started + timedelta(hours=3), "duration_ms": 3 * 3_600_000, "size": 10**9, "status": "ok",
     }  # fmt: skip
-    data = data_of(tmp_path, {"recordings": [recording]})
-    assert data.days == [(FIRST, 3600.0), (FIRST + timedelta(days=1), 7200.0)]
+    week = TimeWindow(FIRST, FIRST + timedelta(days=7))
+    data = data_of(tmp_path, {"recordings": [recording]}, window=week)
+    assert data.bars.bars[:3] == [
+        (FIRST, 3600.0),
+        (FIRST + timedelta(days=1), 7200.0),
+        (FIRST + timedelta(days=2), 0.0),
+    ]
     assert data.storage == [("live/x", 10**9, 10_800.0)]
     page = render(data, "x", NOW)
     assert_sound(page)
@@ -134,7 +139,7 @@ def test_the_last_second_of_a_file_is_no_fall_of_the_bitrate(tmp_path: Path) -> 
     assert {*curve.values[:-1], *curve.low[:-1], *curve.high[:-1]} == {1000.0}
     page = render(data, "x", NOW)
     assert "live/x: 1,000 kbit/s on average, 1,000 in the fastest second" in page
-    assert titles(page)[0] == "10 s were recorded; 2 November has most: 10 s"
+    assert titles(page)[0] == "10 s were recorded"
     assert "<b>10 s</b><span>recorded in 2 files" in page
 
 
@@ -142,7 +147,7 @@ def test_a_part_of_the_time(two_weeks_root: Path) -> None:
     since, until = FIRST + timedelta(days=3), FIRST + timedelta(days=5)
     data = gather(Catalogue(two_weeks_root).open(), TimeWindow(since, until))
     assert data.period == Period(since, until)
-    assert [day for day, _ in data.days] == [since, since + timedelta(days=1)]
+    assert [day for day, _ in data.bars.bars] == [since + timedelta(hours=hour) for hour in range(48)]
     assert 0 < data.recordings < 40
     assert_sound(render(data, "x", NOW))
     far = NOW + timedelta(days=99)
@@ -207,10 +212,10 @@ def test_only_what_is_in_the_time_counts(tmp_path: Path) -> None:
         ],
     }
     data = data_of(tmp_path, tables, window=window)
-    assert (data.recordings, data.recorded_seconds, data.days) == (1, 60.0, [(FIRST, 60.0)])
+    assert (data.recordings, data.recorded_seconds, data.bars.bars) == (1, 60.0, [(window.since, 60.0)])
     assert (data.plays, data.watch_seconds) == (1, 60.0)
     assert (data.peak, data.peak_at) == (1, window.since)
-    assert data.viewers[0].values == [1.0]
+    assert set(data.viewers[0].values) == {1.0}
     assert data.incident_kinds == {"freeze": 1}
     assert {value for value in data.bitrates[0].high if value is not None} == {8.0}
     (row,) = data.destinations
@@ -298,7 +303,7 @@ def test_the_command(two_weeks_root: Path, tmp_path: Path, capsys: pytest.Captur
     assert (
         main(["report", str(two_weeks_root), "--html", "-", "--since", "2026-11-05", "--title", "Nov"]) == 0
     )
-    assert "<h1>Streams in Nov</h1>" in capsys.readouterr().out
+    assert "<h1>Nov</h1>" in capsys.readouterr().out
     assert main(["report", str(two_weeks_root), "--html", "-", "--stream", "live/nix"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_analytics.report import plots
+from spark_analytics.report.curves import Period, bars_of
 from spark_analytics.report.drawing import nice_ticks, time_ticks
 from spark_analytics.report.page import style
 from spark_analytics.report.pieces import bytes_in_words, duration, hours, moment, plural, quantity
@@ -34,6 +37,42 @@ def test_ticks_of_time_are_inside(second: float, seconds: float, most: int) -> N
     ticks = time_ticks(begin, end, most)
     assert len(ticks) <= most + 1
     assert all(begin <= tick.time <= end and tick.label for tick in ticks)
+
+
+@given(st.integers(min_value=0, max_value=10**9))
+def test_ticks_of_what_is_counted_are_whole(highest: int) -> None:
+    ticks = nice_ticks(highest, whole=True)
+    assert 2 <= len(ticks) <= 7
+    assert all(tick.is_integer() for tick in map(float, ticks))
+    assert ticks[-1] >= highest
+
+
+def test_bars_are_as_long_as_the_time_allows() -> None:
+    def steps(**length: float) -> tuple[int, int]:
+        period = Period(FIRST, FIRST + timedelta(**length))
+        bars = bars_of(period, [(FIRST, FIRST + timedelta(seconds=90))])
+        assert sum(seconds for _, seconds in bars.bars) == 90
+        return bars.step, len(bars.bars)
+
+    assert steps(minutes=10) == (60, 10)
+    assert steps(hours=4) == (300, 48)
+    assert steps(hours=12) == (900, 48)
+    assert steps(days=2) == (3600, 48)
+    assert steps(days=14) == (86_400, 14)
+    assert steps(days=365) == (6 * 86_400, 61)
+
+
+def test_line_of_what_is_counted_has_no_slopes() -> None:
+    points = [(FIRST + timedelta(minutes=minute), float(minute % 3)) for minute in range(9)]
+    series = plots.Series("viewers", points, stepped=True)
+    end = FIRST + timedelta(minutes=9)
+    drawn = plots.line_chart([series], FIRST, end, 960, "Viewers", whole=True)
+    (way,) = re.findall(r'd="M([^"]*)" class="c1 line"', drawn)
+    numbers = [float(number) for number in way.split()]
+    places = list(zip(numbers[::2], numbers[1::2], strict=True))
+    assert all(x == left or y == below for (left, below), (x, y) in pairwise(places))
+    assert places[-1][0] == 950
+    assert re.findall(r'class="tick" text-anchor="end">([\d.]+)<', drawn) == ["0", "1", "2"]
 
 
 def test_labels_of_time() -> None:

@@ -50,8 +50,8 @@ def test_a_large_catalogue_makes_a_page_of_bounded_size(tmp_path: Path) -> None:
     page = render(data, "x", NOW)
     assert_sound(page)
     assert len(page) < 700_000
-    assert len(data.days) <= 62
-    assert data.days_per_bar == 7
+    assert len(data.bars.bars) <= 62
+    assert data.bars.step == 7 * 86_400
     assert max(len(curve.values) for curve in (*data.viewers, *data.bitrates)) <= MOST_POINTS + 2
     assert len(data.damaged) == MOST_ROWS < data.damaged_count
     left_out = " ".join(data.left_out)

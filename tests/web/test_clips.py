@@ -11,7 +11,6 @@ import pytest
 from rtmprelay.access.request import refused
 from rtmprelay.media import MediaFrame
 from rtmprelay.outputs.hls.settings import HlsSettings
-from rtmprelay.web import clips
 from tests.access.helpers import Answering
 from tests.mp4.box_reader import boxes
 from tests.mp4.encoded import audio_clip, decoded_count, demuxed, video_clip
@@ -144,7 +143,7 @@ def test_clips_together_hold_a_bounded_amount_of_memory(monkeypatch: pytest.Monk
     """A client that does not read keeps its clip; the next one is told to come later."""
     web = ClipWeb()
     size = len(web.clip().body)
-    monkeypatch.setattr(clips, "MAX_HELD", int(size * 2.5))
+    web.http.site.unread.most = size * 5
     slow = []
     for _ in range(2):
         client = Client(web)
@@ -164,9 +163,10 @@ def test_clips_together_hold_a_bounded_amount_of_memory(monkeypatch: pytest.Monk
     assert web.clip().status == 200
 
 
-def test_large_clip_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clips, "MAX_HELD", 1000)
-    response = ClipWeb().clip()
+def test_large_clip_is_refused() -> None:
+    web = ClipWeb()
+    web.http.site.unread.most = 1000
+    response = web.clip()
     assert response.error == (400, "bad_request")
     assert "too large" in response.json["error"]["message"]
 

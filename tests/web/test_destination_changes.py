@@ -280,6 +280,7 @@ def test_destination_that_is_sending_is_not_tried(
     for path, body in (
         ("/destinations/far/check", None),
         ("/check", {"url": "rtmp://192.0.2.1/app", "stream_key": KEY}),
+        ("/check", {"url": "rtmp://new/app", "stream_key": KEY, "backup": ["rtmp://192.0.2.1/app"]}),
     ):
         got = trial.run(path, body)
         assert got.error == (409, "conflict")

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, fail, succeed
 
-from rtmprelay.events import ConnectionOpened, MediaStatistics
+from rtmprelay.events import ConnectionOpened, MediaStatistics, PublishStopped
+from rtmprelay.web.events.recent import RecentEvents
 from rtmprelay.web.server import scheduling
 from rtmprelay.web.settings import HttpSettings
 from tests.web.helpers import Client, Web, destination, run_due_calls
@@ -324,3 +325,21 @@ def test_bug_ends_the_streams_and_readers_can_come_back() -> None:
     assert client.transport.value().endswith(b"0\r\n\r\n")
     web.http._status.everything = real  # type: ignore[method-assign]
     assert kinds(listen(web).events()) == ["hello", "status"]
+
+
+def test_ends_of_streams_are_kept_for_ten_minutes_however_much_happens() -> None:
+    def stopped(key: str) -> PublishStopped:
+        return PublishStopped(
+            connection="c1", stream=key, duration=5.0, messages=9, bytes=99, reason="gone", clean=True
+        )
+
+    recent = RecentEvents()
+    recent.event_happened(0.0, stopped("live/old"))
+    recent.event_happened(700.0, stopped("live/new"))
+    for _ in range(150):
+        recent.event_happened(701.0, ConnectionOpened(connection="c2", peer="192.0.2.1:50000"))
+    assert [(event["stream"], event["reason"]) for event in recent.ended()] == [("live/new", "gone")]
+    web = Web()
+    web.service.events.publish(stopped("live/gone"))
+    hello = dict(listen(web).events())["hello"]
+    assert [event["stream"] for event in hello["ended"]] == ["live/gone"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from pathlib import Path
 from urllib.parse import urljoin
 
@@ -78,6 +79,40 @@ def test_window_survives_a_restart(tmp_path: Path) -> None:
     # The part that was hinted at before is one that never came.
     broken = [one for one in second.checker.broken if one.rule != "preload-hint"]
     assert broken == []
+
+
+def test_names_of_segments_that_a_crash_took_from_the_index_stand_for_nothing_else(tmp_path: Path) -> None:
+    """Caches have them, and keep them."""
+    first = world(tmp_path)
+    first.begin()
+    first.pass_time(20, step=0.1)
+    before = [one.uri for one in first.playlist(first.index()).complete_segments]
+    first.hls.stop()
+    (path,) = tmp_path.rglob("index.jsonl")
+    # The first line is about the broadcast.
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[: 1 + len(before) - 2]))
+    second = world(tmp_path, begin_at=25)
+    second.begin()
+    second.pass_time(10, step=0.1)
+    after = [one.uri for one in assert_whole(second, second.index()).complete_segments]
+    assert after[: len(before) - 2] == before[:-2]
+    assert set(after) & set(before) == set(before[:-2])
+
+
+def test_index_of_before_names_were_in_it_is_continued(tmp_path: Path) -> None:
+    first = world(tmp_path)
+    first.begin()
+    first.pass_time(20, step=0.1)
+    before = [one.uri for one in first.playlist(first.index()).complete_segments]
+    first.hls.stop()
+    (path,) = tmp_path.rglob("index.jsonl")
+    path.write_bytes(re.sub(rb'"name":\d+,', b"", path.read_bytes()))
+    second = world(tmp_path, begin_at=25)
+    second.begin()
+    second.pass_time(10, step=0.1)
+    assert [one.uri for one in assert_whole(second, second.index()).complete_segments][
+        : len(before)
+    ] == before
 
 
 @pytest.mark.parametrize("index", [b"", b"{}\n", b"\xff\xfe\n", b'{"format":1}\n', b"[1]\n" * 5])

@@ -25,6 +25,36 @@ def assert_closed(web: Web, client: Client) -> None:
     assert web.http.site.connections == 0
 
 
+# -- memory of all together --------------------------------------------------------------------------------------------
+
+
+def test_bodies_of_all_requests_together_are_bounded_and_forgotten() -> None:
+    """Nobody knows yet who may send one: the token is looked at when the request is complete."""
+    web = Web()
+    web.http.site.most_in_bodies = 100_000
+    clients = [Client(web) for _ in range(5)]
+    for client in clients:
+        client.send(f"{POST}Content-Length: 60000\r\n\r\n".encode() + bytes(30_000))
+    assert web.http.site.in_bodies == 90_000
+    assert [client.transport.value()[9:12] for client in clients] == [b"", b"", b"", b"503", b"503"]
+    clients[0].lose()
+    assert web.http.site.in_bodies == 60_000
+    clients[1].send(bytes(30_000))
+    assert clients[1].transport.value()[9:12] == b"400"
+    assert web.http.site.in_bodies == 30_000
+    clients[2].lose()
+    assert web.http.site.in_bodies == 0
+
+
+def test_port_for_viewers_reads_no_body() -> None:
+    web = Web()
+    web.http.site = web.http.media_site
+    client = Client(web)
+    client.send(f"{POST}Content-Length: 5\r\n\r\n".encode() + b"hello")
+    assert only_response(client).error == (413, "body_too_large")
+    assert "has a body" in client.transport.value().decode() or web.http.media_site.in_bodies == 0
+
+
 # -- size --------------------------------------------------------------------------------------------------------------
 
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtmprelay.amf.amf0 import AmfValue
-from rtmprelay.errors import RemoteProtocolError
+from rtmprelay.errors import LimitExceededError, RemoteProtocolError
 from rtmprelay.secret import Secret
-from rtmprelay.wire.limits import LONGEST_STREAM_NAME
-from rtmprelay.wire.names import Application, StreamKey, join_queries, read_application, read_stream_name
+from rtmprelay.wire.limits import LONGEST_CREDENTIALS, LONGEST_STREAM_NAME
+from rtmprelay.wire.names import Application, StreamKey, read_application, read_stream_name
 
 APPLICATIONS: dict[str, tuple[dict[str, AmfValue], str, str]] = {
     "plain": ({"app": "live", "tcUrl": "rtmp://host/live"}, "live", ""),
@@ -128,8 +128,25 @@ def test_too_long_names_are_refused() -> None:
 
 
 def test_joined_queries_contain_each_query_once() -> None:
-    assert join_queries("", "a", "b", "a", "") == Secret("a&b")
-    assert not join_queries("", "")
+    asked = read_application({"app": "live?a", "tcUrl": "rtmp://h/live?b"})
+    assert read_stream_name(asked, "film?c")[1] == Secret("c&a&b")
+    assert read_stream_name(asked, "film")[1] == Secret("a&b")
+    assert read_stream_name(read_application({"app": "live?a", "tcUrl": "rtmp://h/live?a"}), "x?a")[
+        1
+    ] == Secret("a")
+    assert not read_stream_name(read_application({"app": "live?"}), "film?")[1]
+
+
+def test_too_long_keys_and_tokens_are_refused_by_their_limit() -> None:
+    half = "k" * (LONGEST_CREDENTIALS // 2)
+    asked = read_application({"app": f"live?{half}"})
+    assert read_stream_name(asked, f"film?{half[1:-1]}x")[1]
+    with pytest.raises(LimitExceededError, match="at most 4096 are allowed") as raised:
+        read_stream_name(asked, f"film?{half}x")
+    assert raised.value.limit == "credentials_size"
+    assert half not in str(raised.value)
+    with pytest.raises(LimitExceededError):
+        read_application({"app": "live", "tcUrl": f"rtmp://h/live?{half}{half}x"})
 
 
 # -- credentials stay hidden -------------------------------------------------------------------------------------

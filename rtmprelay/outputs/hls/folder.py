@@ -54,7 +54,7 @@ class WindowFolder:
         if saved is None:
             self._writer.delete_folder(self._folder)
             return None
-        kept = {segment.number for segment in saved.segments}
+        kept = {segment.name for segment in saved.segments}
         for name, media in read.items():
             if media.piece is MediaPiece.SEGMENT and media.number not in kept:
                 self._writer.delete(self._folder / name)
@@ -76,7 +76,7 @@ class WindowFolder:
         data = segment.data
         if data is None:
             return
-        path = self.path(segment.number)
+        path = self.path(segment.name)
 
         def done(succeeded: bool) -> None:
             segment.is_saved = succeeded
@@ -88,7 +88,7 @@ class WindowFolder:
     def forget(self, segment: Segment) -> None:
         """A segment has left the window for good."""
         if segment.is_saved:
-            self._writer.delete(self.path(segment.number))
+            self._writer.delete(self.path(segment.name))
 
     def path(self, number: int) -> Path:
         """The file of a segment."""

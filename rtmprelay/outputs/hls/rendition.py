@@ -140,4 +140,4 @@ class HlsRendition:
             return name.number < self.window.next_configuration
         if name.piece is MediaPiece.PART:
             return name.number < self.window.next_part
-        return name.number < self.window.position[0]
+        return name.number < self.window.next_name

@@ -68,7 +68,15 @@ class Hls:
         # Variants that were left out, and the log says so.
         self._told: dict[str, None] = {}
         self._forgetting: dict[str, IDelayedCall] = {}
-        self.viewers = HlsViewers(registry, event_bus, clock, limits.hls_viewers, self._target_duration)
+        self.viewers = HlsViewers(
+            registry,
+            event_bus,
+            clock,
+            limits.hls_viewers,
+            self._target_duration,
+            limits.hls_viewers_per_address,
+            self.signer.longest,
+        )
 
     def start(self) -> None:
         """Package streams from now on, those that are live already included."""

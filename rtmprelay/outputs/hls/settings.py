@@ -32,6 +32,8 @@ class HlsLimits:
     hls_waiting: int = 5_000
     #: Viewers of HLS at the same time.
     hls_viewers: int = 10_000
+    #: Viewers of HLS of one address, which may be named by a trusted proxy; others find room beside it.
+    hls_viewers_per_address: int | None = 8_000
 
 
 @attrs.frozen

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from rtmprelay.errors import LimitExceededError
-
-
-@attrs.define(eq=False)
-class _Waiter:
-    done: Deferred[None]
-    timer: IDelayedCall
 
 
 class WaitingRoom:
@@ -27,7 +20,7 @@ class WaitingRoom:
     def __init__(self, clock: IReactorTime, most: int) -> None:
         self._clock = clock
         self._most = most
-        self._waiting: dict[Hashable, list[_Waiter]] = {}
+        self._waiting: dict[Hashable, dict[Deferred[None], IDelayedCall]] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -41,35 +34,40 @@ class WaitingRoom:
         """
         if self._count >= self._most:
             raise LimitExceededError("hls_waiting", f"{self._most} requests wait already")
-        done: Deferred[None] = Deferred(lambda _: self._leave(what, waiter))
-        waiter = _Waiter(done, self._clock.callLater(seconds, self._let_go, what, [done]))
-        self._waiting.setdefault(what, []).append(waiter)
+        done: Deferred[None] = Deferred(lambda done: self._leave(what, done))
+        timer = self._clock.callLater(seconds, self._give_up, what, done)
+        self._waiting.setdefault(what, {})[done] = timer
         self._count += 1
         return done
 
     def release(self, is_there: Callable[[Hashable], bool]) -> None:
         """Let everybody go whose wait is over."""
         for what in [one for one in self._waiting if is_there(one)]:
-            waiters = self._waiting.get(what, [])
-            self._let_go(what, [waiter.done for waiter in waiters])
+            waiters = self._waiting.pop(what, {})
+            self._count -= len(waiters)
+            for timer in waiters.values():
+                timer.cancel()
+            for done in waiters:
+                # One of them may have made another one go.
+                if not done.called:
+                    done.callback(None)
 
     def close(self) -> None:
         """Let everybody go."""
         self.release(lambda _: True)
 
-    def _let_go(self, what: Hashable, those: list[Deferred[None]]) -> None:
-        leaving = [waiter for waiter in self._waiting.get(what, []) if waiter.done in those]
-        for waiter in leaving:
-            self._leave(what, waiter)
-        for waiter in leaving:
-            waiter.done.callback(None)
+    def _give_up(self, what: Hashable, done: Deferred[None]) -> None:
+        """It has not come in time."""
+        self._leave(what, done)
+        done.callback(None)
 
-    def _leave(self, what: Hashable, waiter: _Waiter) -> None:
-        waiters = self._waiting.get(what, [])
-        if waiter in waiters:
-            waiters.remove(waiter)
-            self._count -= 1
-            if not waiters:
-                del self._waiting[what]
-        if waiter.timer.active():
-            waiter.timer.cancel()
+    def _leave(self, what: Hashable, done: Deferred[None]) -> None:
+        waiters = self._waiting.get(what, {})
+        timer = waiters.pop(done, None)
+        if timer is None:
+            return
+        self._count -= 1
+        if timer.active():
+            timer.cancel()
+        if not waiters:
+            del self._waiting[what]

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote
 
 from twisted.internet.defer import Deferred
 
-from rtmprelay.errors import ConfigError
+from rtmprelay.errors import BusyError, ConfigError, ConflictError, NotThereError
 from rtmprelay.event_bus import EventBus
 from rtmprelay.events import ControlApplied
 from rtmprelay.web.api.status import StatusDocuments
@@ -36,18 +36,6 @@ MAX_DESTINATIONS = 500
 
 #: The same for pulls: every request for a stream that is not here looks at all of them.
 MAX_PULLS = 100
-
-
-class NotThereError(ConfigError):
-    """There is nothing of this name."""
-
-
-class ConflictError(ConfigError):
-    """The change conflicts with what there is already."""
-
-
-class BusyError(ConfigError):
-    """There is too much of this going on already."""
 
 
 class ControllableRelay(Protocol):

@@ -18,6 +18,7 @@ from rtmprelay.events import (
     EventLogEvent,
     MediaStatistics,
     PeerEvent,
+    PublishStopped,
     PullEvent,
     RecordingEvent,
     RelayEvent,
@@ -28,6 +29,10 @@ from rtmprelay.web.server.responses import iso_time
 
 #: Events that are kept.
 KEPT = 100
+
+#: Ends of streams that are kept beside them, and seconds for which the page shows one.
+ENDS_KEPT = 20
+ENDS_SHOWN_FOR = 600.0
 
 #: Characters of a text: clients choose names and some reasons.
 _MAX_TEXT = 1000
@@ -76,6 +81,8 @@ class RecentEvents:
 
     def __init__(self) -> None:
         self._events: deque[tuple[float, AnyEvent]] = deque(maxlen=KEPT)
+        # Events of players would push them out.
+        self._ends: deque[tuple[float, AnyEvent]] = deque(maxlen=ENDS_KEPT)
         self._listeners: list[Callable[[], None]] = []
         #: How many there were since the start, including those that are forgotten.
         self.count = 0
@@ -89,6 +96,8 @@ class RecentEvents:
             return
         self.count += 1
         self._events.append((time, event))
+        if isinstance(event, PublishStopped):
+            self._ends.append((time, event))
         for listener in self._listeners:
             listener()
 
@@ -98,3 +107,10 @@ class RecentEvents:
         forgotten = self.count - len(kept)
         for time, event in kept[max(0, first - forgotten) : max(0, last - forgotten)]:
             yield event_json(time, event)
+
+    def ended(self) -> Iterator[Json]:
+        """The ends of streams in the ten minutes before the last event, oldest first."""
+        newest = self._events[-1][0] if self._events else 0.0
+        for time, event in list(self._ends):
+            if time > newest - ENDS_SHOWN_FOR:
+                yield event_json(time, event)

@@ -245,7 +245,10 @@ class EventStream:
                 ("machine", entry_pieces(self._machine_history())),
             ]
         )
-        return object_pieces([*small_fields(head), ("history", history), ("events", events)])
+        ended = list_pieces(self._recent.ended())
+        return object_pieces(
+            [*small_fields(head), ("history", history), ("ended", ended), ("events", events)]
+        )
 
     def _machine_history(self) -> Iterator[tuple[str, object]]:
         yield "cpu_percent", list(self._machine.cpu_history)

@@ -58,6 +58,8 @@ class RelayRequest(Request):
         self.content = self._body = BytesIO()
         if length is not None and length > self._max_body:
             self._refuse_body()
+        elif length and not self.channel.site.most_in_bodies:
+            self._refuse_body(413, "no request to this port has a body")
 
     @property
     def _max_body(self) -> int:
@@ -69,15 +71,21 @@ class RelayRequest(Request):
         if self._body_size > self._max_body:
             self._refuse_body()
         elif not self._refused:
-            self._body.write(data)
+            if self.channel.take_for_body(len(data)):
+                self._body.write(data)
+            else:
+                self._refuse_body(503, "too many requests with a body have not been answered yet: try again")
 
-    def _refuse_body(self) -> None:
+    def _refuse_body(self, status: int = 413, reason: str = "") -> None:
         if not self._refused:
             self._refused = True
             self._body = BytesIO()
+            self.channel.forget_body()
             # Twisted would otherwise answer "100 Continue".
             self.requestHeaders.removeHeader(b"Expect")
-            self.channel.refuse(413, f"the body is too large: {self._max_body} bytes is the most")
+            self.channel.refuse(
+                status, reason or f"the body is too large: {self._max_body} bytes is the most"
+            )
 
     @override
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime
-from twisted.internet.protocol import Protocol, connectionDone
+from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
-from twisted.web.http import RESPONSES, HTTPChannel, Request
+from twisted.web.http import HTTPChannel, Request
 from twisted.web.server import Site
 from typing_extensions import override
 
@@ -26,13 +26,14 @@ from rtmprelay.machine import OpenFiles
 from rtmprelay.rtmp.addresses import describe_address, host_of
 from rtmprelay.web.server.access import CorsPolicy
 from rtmprelay.web.server.quota import AddressQuota
+from rtmprelay.web.server.refused import LINGER, CutConnection, RefusedHttpConnection, raw_response
 from rtmprelay.web.server.request import RelayRequest, Result
-from rtmprelay.web.server.responses import error_json
 from rtmprelay.web.server.scheduling import HttpScheduler
+from rtmprelay.web.server.unread import UnreadResponses
 from rtmprelay.web.settings import HttpSettings
 
-#: Seconds for which a refused client may go on sending, so that it can read why it was refused.
-LINGER = 1.0
+#: Bytes that the bodies of all requests together may have: nobody knows yet who may send one.
+MOST_IN_BODIES = 8 * 1024 * 1024
 
 #: The first bytes of clients that speak something else: no request begins with them.
 _OTHER_PROTOCOLS = {0x03: "RTMP", 0x06: "RTMP", 0x16: "TLS"}
@@ -40,19 +41,6 @@ _ADVICE = {
     "RTMP": ": publish to and play from the port of --listen",
     "TLS": " without TLS: write http:// in place of https://",
 }
-
-#: Connections over the limit that get a response; any more are cut.
-_MAX_REFUSED_CONNECTIONS = 64
-
-
-def raw_response(status: int, message: str) -> bytes:
-    """A whole response for a client whose request was not understood; the connection is closed after it."""
-    body = error_json(status, message)
-    reason = RESPONSES.get(status, b"Error")
-    return (
-        b"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
-        b"Cache-Control: no-store\r\nConnection: close\r\n\r\n" % (status, reason, len(body))
-    ) + body
 
 
 class BoundedChannel(HTTPChannel):
@@ -76,6 +64,7 @@ class BoundedChannel(HTTPChannel):
         self._in_headers = False
         # Data that has arrived and that the scheduler has not taken yet.
         self._received: list[bytes] = []
+        self._in_body = 0
         # A response that waits until the client has read the previous one.
         self._blocked_response: Callable[[], None] | None = None
 
@@ -95,6 +84,7 @@ class BoundedChannel(HTTPChannel):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._lost = True
         self._cancel_deadline()
+        self.forget_body()
         self._blocked_response = None
         super().connectionLost(reason)
         if self.leave_quota is not None:
@@ -132,6 +122,24 @@ class BoundedChannel(HTTPChannel):
         self._received.clear()
         if not self._lost and not self._refused:
             super().dataReceived(data)
+
+    def take_for_body(self, size: int) -> bool:
+        """Count bytes of a request's body; whether there is room for them."""
+        if self.site.in_bodies + size > self.site.most_in_bodies:
+            return False
+        self._in_body += size
+        self.site.in_bodies += size
+        return True
+
+    def forget_body(self) -> None:
+        """The body of the request is needed no more."""
+        self.site.in_bodies -= self._in_body
+        self._in_body = 0
+
+    @override
+    def requestDone(self, request: Request) -> None:
+        self.forget_body()
+        super().requestDone(request)
 
     @override
     def lineReceived(self, line: bytes) -> None:
@@ -183,6 +191,8 @@ class BoundedChannel(HTTPChannel):
         if self._refused:
             return
         self._refused = True
+        # What has come behind it is not read.
+        self.clearLineBuffer()
         self._cancel_deadline()
         self.setTimeout(None)
         self.site.responses[status] += 1
@@ -235,55 +245,13 @@ class BoundedChannel(HTTPChannel):
         self.loseConnection()
 
 
-class CutConnection(Protocol):
-    """Aborts a connection for which there is no room, or whose address is banned."""
-
-    @override
-    def connectionMade(self) -> None:
-        cast(Any, self.transport).abortConnection()
-
-
-class RefusedHttpConnection(Protocol):
-    """A connection over the limit: its first request is answered with 503."""
-
-    def __init__(self, site: RelaySite) -> None:
-        self._site = site
-        self._timer: IDelayedCall | None = None
-        self._received = b""
-
-    @property
-    def _wire(self) -> Any:
-        return self.transport
-
-    @override
-    def connectionMade(self) -> None:
-        self._site.refused_connections += 1
-        if self._site.refused_connections > _MAX_REFUSED_CONNECTIONS:
-            self._wire.abortConnection()
-        else:
-            self._timer = self._site.clock.callLater(LINGER, self._wire.abortConnection)
-
-    @override
-    def dataReceived(self, data: bytes) -> None:
-        # A client that gets a response before it has sent its request may not read it.
-        self._received = (self._received + data)[-4096:]
-        if b"\r\n\r\n" in self._received and not self._wire.disconnecting:
-            self._site.responses[503] += 1
-            self._wire.write(raw_response(503, "there are too many HTTP connections: try again later"))
-            self._wire.loseConnection()
-
-    @override
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self._site.refused_connections -= 1
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
-
-
 class RelaySite(Site):
     """Makes a channel for each connection, up to a limit.
 
     Args:
         respond: Answers a request.
+        unread: Counts what clients have not read yet.
+        most_in_bodies: Bytes that the bodies of all requests together may have; 0 if no request needs one.
     """
 
     noisy = False
@@ -298,6 +266,8 @@ class RelaySite(Site):
         clock: IReactorTime,
         refused_addresses: RefusedAddresses | None = None,
         guard: GuessGuard | None = None,
+        unread: UnreadResponses | None = None,
+        most_in_bodies: int = MOST_IN_BODIES,
     ) -> None:
         super().__init__(None, timeout=cast(Any, settings.keep_alive), reactor=clock)
         self.settings = settings
@@ -308,6 +278,10 @@ class RelaySite(Site):
         #: Addresses that exceeded a limit for one address.
         self.refused_addresses = refused_addresses or RefusedAddresses(clock)
         self._guard = guard
+        self.unread = unread or UnreadResponses()
+        self.most_in_bodies = most_in_bodies
+        #: Bytes of the bodies of all requests that are not answered yet.
+        self.in_bodies = 0
         #: Says whether there are files for one more connection; None for no check.
         self.open_files: OpenFiles | None = None
         self._connections_by_address = AddressQuota(

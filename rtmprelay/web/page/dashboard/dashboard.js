@@ -133,7 +133,7 @@ class Page {
     this.destinationRates.load(hello.history?.destinations, hello.history?.interval ?? 1);
     this.machine.load(hello.history?.machine, hello.history?.interval ?? 1);
     this.events.load(hello.events ?? []);
-    this.streams.remember(hello.events ?? []);
+    this.streams.remember(hello.ended ?? []);
     this.recordings.changed();
     setText(byId("publish-server"), `${this.#rtmpServer()}/live`);
     setText(

@@ -29,6 +29,9 @@ const FILTERS = {
   all: () => true,
 };
 
+/** What is the same in repeated events: the time until the next attempt is not. */
+const stem = (event) => event.sentence.replace(/; next attempt in [\d.]+ s$/, "");
+
 export class EventList {
   constructor(section) {
     this.list = section.querySelector("ol");
@@ -56,7 +59,7 @@ export class EventList {
   add(event) {
     this.#keep(event);
     if (!this.#matches(event)) return;
-    if (this.list.firstElementChild?.dataset.words === event.sentence) this.#repeat(this.list.firstElementChild, event);
+    if (this.list.firstElementChild?.dataset.words === stem(event)) this.#repeat(this.list.firstElementChild, event);
     else this.list.prepend(this.#row(event));
     while (this.list.children.length > MOST_SHOWN) this.list.lastElementChild.remove();
     this.#showCounts();
@@ -81,7 +84,7 @@ export class EventList {
       .sort((one, other) => one.number - other.number);
     const rows = [];
     for (const event of events) {
-      if (rows.at(-1)?.dataset.words === event.sentence) this.#repeat(rows.at(-1), event);
+      if (rows.at(-1)?.dataset.words === stem(event)) this.#repeat(rows.at(-1), event);
       else rows.push(this.#row(event));
     }
     this.list.replaceChildren(...rows.slice(-MOST_SHOWN).reverse());
@@ -104,7 +107,7 @@ export class EventList {
     setIcon(parts.icon, warning ? "warning" : iconOf(event.event));
     setText(parts.level, warning ? "Warning: " : "");
     setText(parts.words, sentence(event.sentence));
-    root.dataset.words = event.sentence;
+    root.dataset.words = stem(event);
     root.dataset.times = "1";
     showTime(parts.time, event.time);
     return root;
@@ -113,6 +116,7 @@ export class EventList {
   /** Counts a repeated event, such as a server that is still down, in one row with the time of the last one. */
   #repeat(row, event) {
     row.dataset.times = String(Number(row.dataset.times) + 1);
+    setText(row.querySelector("[data-part=words]"), sentence(event.sentence));
     setOptional(row.querySelector("[data-part=times]"), `${row.dataset.times} times`);
     showTime(row.querySelector("time"), event.time);
   }

@@ -64,12 +64,11 @@ export class Streams {
     this.reasons.set(event.stream, { at: Date.now(), words: sentence(event.reason) });
   }
 
-  /** Shows streams that ended before this page was opened, as far as the server remembers their ends. */
+  /** Shows streams that ended before this page was opened, by the events of their ends. */
   remember(events) {
     for (const event of events) {
       const at = new Date(event.time).getTime();
-      if (event.event === "publish_started") this.ended.delete(event.stream);
-      if (event.event !== "publish_stopped" || Date.now() - at > REMEMBERED_MS) continue;
+      if (Date.now() - at > REMEMBERED_MS || this.last.has(event.stream)) continue;
       this.ended.set(event.stream, { stream: endedStream(event), ended: { at, words: sentence(event.reason) } });
     }
   }
