@@ -14,10 +14,9 @@ import pytest
 from rtmprelay.session.reports import PlayAccepted
 from spark_analytics.__main__ import main
 from spark_analytics.catalogue import Catalogue
-from tests.helpers import wait_for
+from tests.helpers import free_port, wait_for
 from tests.service.command import BlockingClient, Server
 from tests.service.conftest import ffmpeg
-from tests.service.harness import closed_port
 from tests.service.interop import H264_AAC, FFmpeg
 from tests.service.test_interop import PICTURE, TONE
 
@@ -35,7 +34,7 @@ class Stage:
 
     def __init__(self, ffmpeg: FFmpeg, folder: Path) -> None:
         self.folder = folder
-        self.port = closed_port()
+        self.port = free_port()
         self._destinations: list[Server] = []
         self.start_destination()
         (folder / "relay").mkdir()
