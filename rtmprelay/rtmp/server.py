@@ -98,8 +98,7 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         self._bitrate = None if most is None else RateLimit("max_publisher_kbps", most * 125, now)
         self._was_rejected = False
         self._small_events = 0
-        # What was allowed last on each message stream.
-        self._granted: dict[int, AccessRequest] = {}
+        self._granted: dict[int, AccessRequest] = {}  # What was allowed last on each message stream.
 
     def emit(self, event: events.ConnectionEvent) -> None:
         self.factory.events.publish(event)
@@ -314,11 +313,9 @@ class RtmpServerProtocol(RtmpConnection[ServerSession]):
         ]
 
     def _end_granted(self, access: AccessRequest, stream_id: int, reason: str) -> None:
-        """End what was allowed, unless the message stream is used for something else by now."""
-        if self._granted.get(stream_id) is access:
-            for part in (self._publishing, self._playing):
-                if part.has(stream_id):
-                    part.end(stream_id, reason)
+        part = self._publishing if self._publishing.has(stream_id) else self._playing
+        if self._granted.get(stream_id) is access and part.has(stream_id):
+            part.end(stream_id, reason)
 
     def shut_down(self) -> None:
         """Tell the client that the server stops, and close."""

@@ -80,6 +80,7 @@ INCLUDED_FILES = {
     "haproxy.cfg": "tests/docs/test_examples.py",
     "haproxy-nodes.cfg": "tests/cluster/test_howto.py",
     "rtmprelay@.service": "tests/service/test_deployment.py",
+    "rtmprelay@.socket": "tests/service/test_deployment.py",
     "nginx-http.conf": "tests/docs/test_examples.py",
     "hls-nginx.conf": "tests/service/test_cdn.py",
     "hls-varnish.vcl": "tests/service/test_cdn.py",
