@@ -17,8 +17,9 @@ from rtmprelay.errors import RemoteProtocolError
 SECONDS, SECONDS_PER_BYTE = 0.25, 20e-6
 #: The operator's own file may take longer: all that is wrong with it is told, in a sentence for each.
 SECONDS_PER_BYTE_OF_OPERATOR = 100e-6
-#: Bytes of memory for one input, and for each byte of it: AMF values are objects, which cost some hundred bytes each.
-MEMORY, MEMORY_PER_BYTE = 1_000_000, 300
+#: Bytes of memory for one input, and for each byte of it: AMF values are objects, which cost some hundred bytes each, and
+#: a file of settings is read into a buffer of 1 MiB.
+MEMORY, MEMORY_PER_BYTE = 1_200_000, 300
 
 #: How often something that took too long is tried again: a machine may have been busy with something else once.
 _ATTEMPTS = 3
@@ -65,9 +66,10 @@ class Target:
 
     def weigh(self, data: bytes, folder: Path) -> None:
         """Read one input, and see how much memory that takes. The bound on time does not hold for this."""
-        with suppress(*self.errors):
-            # What is made once and kept is nobody's fault.
-            self.read(b"", folder)
+        # What is made once and kept, such as modules, is nobody's fault.
+        for once in (b"", *self.samples()[:1]):
+            with suppress(*self.errors):
+                self.read(once, folder)
         tracemalloc.start()
         try:
             before = tracemalloc.get_traced_memory()[0]
