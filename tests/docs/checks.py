@@ -74,7 +74,6 @@ INCLUDED_FILES = {
     "door_plugin.py": "tests/service/test_auth_documents.py",
     "rtmprelay.service": "tests/service/test_deployment.py",
     "rtmprelay.socket": "tests/service/test_deployment.py",
-    "rtmprelay@.socket": "tests/cluster/test_units.py",
     "statsd_plugin.py": "tests/docs/test_examples.py",
     "statsd_sink.py": "tests/docs/test_examples.py",
     "haproxy.cfg": "tests/docs/test_examples.py",
