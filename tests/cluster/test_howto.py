@@ -102,6 +102,7 @@ def _is_ready(url: str) -> bool:
         return False
 
 
+@pytest.mark.full
 def test_page_works_as_it_is_written(nodes: Nodes, tmp_path: Path) -> None:
     (ffmpeg,) = commands("ffmpeg")
     (curl,) = commands("curl")

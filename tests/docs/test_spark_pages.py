@@ -83,6 +83,7 @@ def record(terminal: Terminal, ffmpeg: FFmpeg, server: str) -> None:
     (terminal.folder / "recordings" / f"live_test_{evening}.flv").symlink_to(film)
 
 
+@pytest.mark.full
 def test_find_a_moment(
     terminal: Terminal,
     ffmpeg: FFmpeg,

@@ -17,7 +17,7 @@ from tests.hostile.process import MEBIBYTE, PATIENT, AttackedServer
 from tests.hostile.strangers import command
 from tests.hostile.test_before_permission import HALVES, connected_at_once
 
-#: What the second and third wave may add: the first one's room is used again.
+#: What the last waves may add to the first two: their room is used again, and how much that is differs by some MiB.
 MOST_ADDED = 6 * MEBIBYTE
 
 #: Bytes of Python objects that may be left of each stranger of a wave in memory.
@@ -45,12 +45,12 @@ def test_later_waves_of_strangers_use_the_room_of_the_first_one(count: int, tmp_
     try:
         server.assert_works()
         before = server.memory()
-        after = [wave(server, count) for _ in range(3)]
+        after = [wave(server, count) for _ in range(5)]
         sys.stdout.write(
-            f"\n{count} strangers three times: {before / MEBIBYTE:.0f} MiB before,"
+            f"\n{count} strangers five times: {before / MEBIBYTE:.0f} MiB before,"
             f" {', '.join(f'{size / MEBIBYTE:.0f}' for size in after)} MiB after each wave\n"
         )
-        assert after[2] - after[0] <= MOST_ADDED
+        assert min(after[3:]) - max(after[:2]) <= MOST_ADDED
     finally:
         server.stop()
 

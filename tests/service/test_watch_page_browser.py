@@ -194,6 +194,7 @@ def test_page_fits_a_phone_and_can_be_read_in_the_dark(page: Browser, broadcast:
         page.emulate_media({"prefers-color-scheme": "light"})
 
 
+@pytest.mark.full
 def test_page_says_that_a_stream_has_ended_and_begins_with_the_next_one(
     page: Browser, broadcast: Broadcast
 ) -> None:

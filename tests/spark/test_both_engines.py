@@ -175,11 +175,8 @@ def asked_of(engine: Engine, scopes: dict[str, Scope]) -> dict[str, list[Row]]:
     return answers
 
 
-@pytest.mark.parametrize(
-    "scopes",
-    [("always",), pytest.param(tuple(SCOPES), marks=pytest.mark.full)],
-    ids=["one time", "all times"],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("scopes", [("always",), tuple(SCOPES)], ids=["one time", "all times"])
 def test_both_engines_give_the_same_rows_to_every_question(
     spark: SparkSession, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, scopes: tuple[str, ...]
 ) -> None:

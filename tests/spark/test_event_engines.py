@@ -103,6 +103,7 @@ def plain(row: Row) -> Row:
     return {name: dict(value) if isinstance(value, list) else value for name, value in sorted(row.items())}
 
 
+@pytest.mark.full
 def test_both_engines_give_equal_rows_to_every_file_of_sql(spark: SparkSession) -> None:
     events = []
     for server in (story(), busy_server(1)):

@@ -85,6 +85,7 @@ def test_a_catalogue_on_s3_is_written_and_read_like_one_on_a_disk(bucket: str, t
     assert [one.version for one in catalogue.versions()] == [2, 1]
 
 
+@pytest.mark.full
 def test_two_writers_on_s3_do_not_mix(bucket: str) -> None:
     catalogue = Catalogue(f"{bucket}/catalogue")
     write_once(catalogue)

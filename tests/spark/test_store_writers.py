@@ -203,7 +203,7 @@ def kill_again_and_again(catalogue: Catalogue, kills: int, writers: int, seed: i
     assert assert_whole(catalogue) == reached + 1
 
 
-@pytest.mark.parametrize("writers", [1, 2])
+@pytest.mark.parametrize("writers", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_killed_writers_leave_a_whole_catalogue(tmp_path: Path, writers: int) -> None:
     kill_again_and_again(Catalogue(tmp_path), 3, writers, seed=4)
 
