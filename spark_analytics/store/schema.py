@@ -183,7 +183,7 @@ KEYFRAMES = Table(
         _FILE_ID,
         _PATH,
         *_STREAM,
-        Column("timestamp_ms", "bigint", "the timestamp in the file; begins again behind 49.7 days"),
+        Column("timestamp_ms", "bigint", "the timestamp in the file; begins again after 49.7 days"),
         Column("time_ms", "bigint", "since the first coded frame of the file"),
         _WALL,
         Column("byte_offset", "bigint", "where the tag begins"),

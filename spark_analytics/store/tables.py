@@ -9,7 +9,7 @@ _STREAM = (
     Column("stream", "string", "the name of the stream"),
 )
 _INSTANCE = Column("instance", "string", "which run of the server; `servers` has the rest")
-_CONNECTION = Column("connection", "string", "which connection; numbered anew in each run of the server")
+_CONNECTION = Column("connection", "string", "which connection; each run of the server numbers them from 1")
 _COUNTS = (
     Column("messages", "bigint", "audio, video and data messages that were delivered"),
     Column("bytes", "bigint", "their payload"),
@@ -46,7 +46,7 @@ EVENT_FILES = Table(
         Column("mtime_ns", "bigint", "when it was last changed, nanoseconds since 1970"),
         Column("read_until", "bigint", "bytes of text that were read so far: whole lines only"),
         Column(
-            "torn_bytes", "bigint", "bytes behind the last whole line, if it is not being written any more"
+            "torn_bytes", "bigint", "bytes after the last whole line, if it is not being written any more"
         ),
         Column("events", "bigint", "lines that were read"),
         Column("unreadable", "bigint", "lines that are no event; in `events` they are called `unreadable`"),

@@ -27,7 +27,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 def documented(page: str, command: str) -> list[str]:
     """The columns that a page describes below the name of a command."""
     match = re.search(
-        rf"^``{command}`` has [^\n]*:\n\n(=+ =+)\n[^\n]*\n\1\n(.*?)^\1$",
+        rf"^``{command}`` has (?:[^\n]|\n(?!\n))*:\n\n(=+ =+)\n[^\n]*\n\1\n(.*?)^\1$",
         (DOCS / page).read_text(),
         re.M | re.S,
     )

@@ -19,7 +19,7 @@ PAGE = (DOCS / "audience.rst").read_text()
 def test_every_column_is_documented(table: Table) -> None:
     match = re.search(rf"^{table.name}\n~+\n\n(.*?)\n\n(=+ =+ =+)\n[^\n]*\n\2\n(.*?)\2$", PAGE, re.M | re.S)
     assert match is not None
-    assert match[1] == table.meaning.replace("`", "``")
+    assert " ".join(match[1].split()) == table.meaning.replace("`", "``")
     rows = [re.split(r" +", line, maxsplit=2) for line in match[3].splitlines()]
     assert rows == [[column.name, column.type, column.meaning.replace("`", "``")] for column in table.columns]
 
