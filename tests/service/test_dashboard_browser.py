@@ -227,6 +227,7 @@ def test_plots_show_new_samples(page: Browser) -> None:
     page.run("scrollTo(0, 0)")
 
 
+@pytest.mark.full
 def test_preview_plays_near_the_live_edge_and_downloads_only_while_visible(
     page: Browser, live: LiveEvent
 ) -> None:

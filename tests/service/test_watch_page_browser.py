@@ -137,6 +137,7 @@ def test_page_says_that_a_stream_is_not_live_and_begins_when_it_is(
     assert 0.5 < found["latency"] < 3
 
 
+@pytest.mark.full
 def test_viewer_can_go_back_in_the_window_and_to_live_again(page: Browser, broadcast: Broadcast) -> None:
     until(lambda: page.run("return document.getElementById('seek').max > 9") or None, "a window")
     page.run(
@@ -265,4 +266,5 @@ def test_browser_plays_a_clip_as_a_plain_file(page: Browser, broadcast: Broadcas
         return found if found[0] > 1 else None
 
     _, duration, _ = until(played, "a clip that plays")
-    assert 2 < duration < 9
+    # The encoder may have begun less than four seconds ago; what is older than that is not asked for.
+    assert 0.9 < duration < 9
