@@ -75,10 +75,11 @@ async def record(
     await ffmpeg.publish(source, relay.url(key), speed)
 
     def is_complete() -> bool:
-        # A recording may have several files: each of them is told of when it begins, and when it is complete.
+        # A recording may have several files, and the thread may not have begun the last one when the stream has gone.
         complete = count(relay, RecordingFinished)
         return (
             relay.service.registry.get(key) is None
+            and len(relay.service.recordings) == 0
             and complete > before
             and complete == count(relay, RecordingStarted)
         )
