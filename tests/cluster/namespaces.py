@@ -6,6 +6,7 @@ nobody is told, as with a cable.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -35,6 +36,10 @@ needs_namespaces = pytest.mark.skipif(
     shutil.which("ip") is None or os.geteuid() != 0 or not can_be_made(),
     reason="network namespaces need root and ip: apt-get install iproute2",
 )
+
+
+#: No number comes twice: the links of a namespace that is deleted stay for a moment.
+_numbers = itertools.count(1)
 
 
 @attrs.frozen
@@ -79,7 +84,7 @@ class Network:
             _ip("netns", "delete", name)
 
     def add(self) -> Namespace:
-        count = len(self._names) + 1
+        count = next(_numbers)
         # Names of links have at most 15 characters.
         name = f"rt{os.getpid()}n{count}"
         _ip("netns", "add", name)
