@@ -27,8 +27,7 @@ _COMMANDS = (17, 20)
 #: Length of the message header by chunk format.
 _HEADER_LENGTHS = (11, 7, 3, 0)
 
-#: The most chunks whose headers are removed in one step. Looking ahead to the end of the read would cost the square of
-#: its length where chunk streams alternate.
+#: Chunks whose headers are removed in one step; looking ahead without a bound would cost the square of a read's length.
 _LONGEST_RUN = 256
 
 _unpack_uint32 = struct.Struct(">I").unpack_from
